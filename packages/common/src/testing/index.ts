@@ -1,0 +1,4 @@
+export { ManualClock } from "./manual-clock.ts";
+export { RecordingLogger } from "./recording-logger.ts";
+export type { RecordedLine } from "./recording-logger.ts";
+export { SeededRandom } from "./seeded-random.ts";

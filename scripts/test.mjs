@@ -1,0 +1,56 @@
+// Runs test files with node:test: `npm test`, `npm test -- <path prefix or file>...`.
+//
+// Node 20 neither expands globs after `--test` nor strips types, so the files
+// are listed here and the tsx loader is added where Node cannot do it itself.
+// Tests import the sources (export condition `@reachback/source`), not the
+// build; the executables they start run the build.
+
+import { spawn } from "node:child_process";
+import { readdirSync } from "node:fs";
+import { join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+
+/** Suites of their own script, not part of `npm test`. */
+const SEPARATE_SUITES = [];
+
+const wanted = process.argv.slice(2).filter((argument) => !argument.startsWith("-"));
+const runnerOptions = process.argv.slice(2).filter((argument) => argument.startsWith("-"));
+
+function testFilesBelow(folder) {
+  return readdirSync(join(root, folder), { withFileTypes: true, recursive: true })
+    .filter((entry) => entry.isFile() && entry.name.endsWith(".test.ts"))
+    .map((entry) => relative(root, join(entry.parentPath, entry.name)))
+    .filter((file) => !file.includes("node_modules"));
+}
+
+const files = [...testFilesBelow("packages"), ...testFilesBelow("test")]
+  .filter((file) =>
+    wanted.length > 0
+      ? wanted.some((prefix) => file.startsWith(prefix))
+      : !SEPARATE_SUITES.some((suite) => file.startsWith(suite)),
+  )
+  .sort();
+
+if (files.length === 0) {
+  console.error(`no test file matches ${wanted.join(" ")}`);
+  process.exit(1);
+}
+
+const [major, minor] = process.versions.node.split(".").map(Number);
+const stripsTypes = major > 22 || (major === 22 && minor >= 18);
+const child = spawn(
+  process.execPath,
+  [
+    "--conditions=@reachback/source",
+    ...(stripsTypes ? [] : ["--import", "tsx"]),
+    "--test",
+    ...runnerOptions,
+    ...files,
+  ],
+  { cwd: root, stdio: "inherit" },
+);
+child.on("exit", (code, signal) => {
+  process.exit(signal === null ? (code ?? 1) : 1);
+});
