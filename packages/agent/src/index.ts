@@ -1,1 +1,4 @@
-export {};
+export { Agent } from "./agent.ts";
+export type { AgentPorts } from "./agent.ts";
+export { agentProgram, resolveAgentOptions } from "./options.ts";
+export type { AgentOptions } from "./options.ts";

@@ -21,12 +21,25 @@ export interface Clock {
   schedule(delayMs: number, callback: () => void): CancelTimer;
 }
 
+/** Node fires a longer timer at once. */
+const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
+
 export const systemClock: Clock = {
   now: () => performance.now(),
   wallTimeMs: () => Date.now(),
   schedule(delayMs, callback) {
-    const timer = setTimeout(callback, delayMs);
-    timer.unref();
+    let timer: NodeJS.Timeout;
+    const wait = (remainingMs: number) => {
+      timer = setTimeout(
+        () => {
+          if (remainingMs > LONGEST_TIMEOUT_MS) wait(remainingMs - LONGEST_TIMEOUT_MS);
+          else callback();
+        },
+        Math.min(remainingMs, LONGEST_TIMEOUT_MS),
+      );
+      timer.unref();
+    };
+    wait(delayMs);
     return () => {
       clearTimeout(timer);
     };

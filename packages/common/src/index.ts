@@ -4,3 +4,124 @@ export { silentLogger } from "./log/logger.ts";
 export type { LogEvent, LogFields, Logger } from "./log/logger.ts";
 export { systemRandom } from "./random.ts";
 export type { Random } from "./random.ts";
+export { checkAgentIdentifiers, parseAgentIdentifiers } from "./agent-identifiers.ts";
+export type { AgentIdentifiers } from "./agent-identifiers.ts";
+export { deepFreeze } from "./deep-freeze.ts";
+export { systemFileExists } from "./file-exists.ts";
+export type { FileExists } from "./file-exists.ts";
+export { missingFileText, tlsPathProblems } from "./flags/file-problems.ts";
+export type {
+  FlagOrigin,
+  FlagSpec,
+  FlagTable,
+  FlagValue,
+  ParsedFlags,
+} from "./flags/flag-table.ts";
+export {
+  boolType,
+  durationType,
+  float32Type,
+  intType,
+  labelSelectorType,
+  stringListType,
+  stringType,
+} from "./flags/flag-type.ts";
+export type { FlagType } from "./flags/flag-type.ts";
+export { formatGoDuration, parseGoDuration } from "./flags/go-duration.ts";
+export { goQuote } from "./flags/go-quote.ts";
+export { InvalidValueError } from "./flags/invalid-value-error.ts";
+export { KLOG_FLAGS, resolveLoggingOptions } from "./flags/klog-flags.ts";
+export type { LoggingOptions } from "./log/logging-options.ts";
+export { LabelSelector, parseLabelSelector } from "./flags/label-selector.ts";
+export type { LabelOperator, LabelRequirement, Labels } from "./flags/label-selector.ts";
+export { parseFlags } from "./flags/parse-flags.ts";
+export type { FlagInput } from "./flags/parse-flags.ts";
+export { UsageError } from "./flags/usage-error.ts";
+export { startProgram } from "./program.ts";
+export type { OptionPorts, Program, ProgramHost } from "./program.ts";
+export { createLogger } from "./log/pino-logger.ts";
+export type { LoggerPorts, ProgramIdentity, ProgramLogger } from "./log/pino-logger.ts";
+export { Counter, LabelledCounter } from "./metrics/counter.ts";
+export { Histogram, LabelledHistogram } from "./metrics/histogram.ts";
+export { unlabelled } from "./metrics/metric-family.ts";
+export type { HistogramReading, MetricFamily, MetricSeries } from "./metrics/metric-family.ts";
+export { MetricRegistry } from "./metrics/metric-registry.ts";
+export type { FamilyTextSource } from "./metrics/metric-registry.ts";
+export { PacketCounters } from "./metrics/packet-counters.ts";
+export type { SegmentPackets } from "./metrics/packet-counters.ts";
+export { ProcessMetrics } from "./metrics/process-metrics.ts";
+export { StreamErrorCounters } from "./metrics/stream-error-counters.ts";
+export { agentHealthRoutes, serverHealthRoutes } from "./ops/health-routes.ts";
+export { metricsRoute, movedMetricsRoute } from "./ops/metrics-routes.ts";
+export { OpsListener } from "./ops/ops-listener.ts";
+export type {
+  OpsListenerLimits,
+  OpsListenerOptions,
+  OpsListenerPorts,
+} from "./ops/ops-listener.ts";
+export type { OpsHandler, OpsRequest, OpsResponse, OpsRoute } from "./ops/ops-route.ts";
+export { profilingRoutes } from "./ops/profiling-routes.ts";
+export type { ProfilingOptions, ProfilingPorts } from "./ops/profiling-routes.ts";
+export { runService } from "./service.ts";
+export type { RunningService, ServiceDefinition, ServicePorts, ServiceProcess } from "./service.ts";
+export { loadCaPool } from "./tls/ca-pool.ts";
+export type { CaPool } from "./tls/ca-pool.ts";
+export type { CertificateFacts } from "./tls/certificate-facts.ts";
+export { isSupportedCipherSuite, opensslCiphers } from "./tls/cipher-suites.ts";
+export { clientTlsOptions } from "./tls/client-tls-options.ts";
+export type { ClientTlsSettings } from "./tls/client-tls-options.ts";
+export { alpnProblem, describeTlsError } from "./tls/describe-tls-error.ts";
+export type { RefusingSocket, TlsPeer } from "./tls/describe-tls-error.ts";
+export { loadKeyPair } from "./tls/key-pair.ts";
+export type { KeyPair } from "./tls/key-pair.ts";
+export { serverTlsOptions } from "./tls/server-tls-options.ts";
+export type { ServerTlsSettings } from "./tls/server-tls-options.ts";
+export { TlsMaterialError } from "./tls/tls-material-error.ts";
+export type { Carrier, CarrierCounters, CarrierHandler } from "./carrier/carrier.ts";
+export { GrpcClientCarrier } from "./carrier/grpc-client-carrier.ts";
+export type { GrpcCallTarget, GrpcClientHandler } from "./carrier/grpc-client-carrier.ts";
+export { GrpcServer } from "./grpc/grpc-server.ts";
+export type { GrpcServerOptions } from "./grpc/grpc-server.ts";
+export type { GrpcMethod, GrpcServices, IncomingCall, Peer } from "./grpc/grpc-service.ts";
+export { GrpcCode, GrpcError, OK_STATUS, goCodeName } from "./grpc/grpc-status.ts";
+export type { GrpcStatus } from "./grpc/grpc-status.ts";
+export type { HeaderField, HeaderList } from "./hpack/header-list.ts";
+export { headerValue, headerValues } from "./http2/header-rules.ts";
+export { Http2Connection } from "./http2/http2-connection.ts";
+export type { Http2ConnectionHandler, Http2Limits } from "./http2/http2-connection.ts";
+export { Http2ErrorCode } from "./http2/http2-error.ts";
+export { ConnectError, connectSocket } from "./net/connect-socket.ts";
+export type { ConnectAddress, ConnectOptions, ConnectPhase } from "./net/connect-socket.ts";
+export { joinHostPort, splitHostPort } from "./net/host-port.ts";
+export type { HostPort } from "./net/host-port.ts";
+export { SocketEnd } from "./net/socket-end.ts";
+export type { SocketEndHandler, SocketEndLimits } from "./net/socket-end.ts";
+export { ListenError, SocketListener, peerName } from "./net/socket-listener.ts";
+export type {
+  ListenAddress,
+  SocketListenerHandler,
+  SocketListenerOptions,
+} from "./net/socket-listener.ts";
+export { resetSocket } from "./net/socket-reset.ts";
+export { int64FromBigInt } from "./packet/int64.ts";
+export type { Int64 } from "./packet/int64.ts";
+export { PacketType } from "./packet/packet.ts";
+export type {
+  CloseRequestPacket,
+  CloseResponsePacket,
+  ConnectionId,
+  ControlPacket,
+  DialClosePacket,
+  DialId,
+  DialRequestPacket,
+  DialResponsePacket,
+  DrainPacket,
+  PacketCounter,
+  PacketHandler,
+} from "./packet/packet.ts";
+export { packageVersion } from "./package-version.ts";
+export { systemErrorText } from "./system-error-text.ts";
+export { Backoff, jittered } from "./timers/backoff.ts";
+export type { BackoffOptions } from "./timers/backoff.ts";
+export { Keepalive } from "./timers/keepalive.ts";
+export type { KeepaliveOptions, KeepaliveTarget } from "./timers/keepalive.ts";

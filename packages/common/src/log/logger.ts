@@ -8,8 +8,11 @@ export type LogEvent =
   | "program.stopping"
   | "program.stopped"
   | "program.failed"
+  | "server.identity"
+  | "agent.identity"
   | "flag.ignored"
   | "flag.deprecated"
+  | "environment.ignored"
   | "listener.opened"
   | "listener.failed"
   | "listener.rejected"
@@ -23,7 +26,12 @@ export type LogEvent =
   | "packet.unexpected"
   | "dial.failed"
   | "connection.opened"
-  | "connection.closed";
+  | "connection.closed"
+  | "log.dropped"
+  | "log.truncated"
+  | "log.failed"
+  | "log.reopened"
+  | "ops.failed";
 
 /** Flat on purpose: nested objects end up unsearchable. Payload bytes are never logged. */
 export type LogFields = Readonly<Record<string, string | number | boolean | undefined>>;

@@ -1,0 +1,220 @@
+import {
+  MetricRegistry,
+  OpsListener,
+  agentHealthRoutes,
+  loadCaPool,
+  loadKeyPair,
+  metricsRoute,
+  movedMetricsRoute,
+  profilingRoutes,
+} from "@reachback/common";
+import type { Clock, FamilyTextSource, Logger, Random } from "@reachback/common";
+import type { ConnectionPorts } from "./endpoint/endpoint-connection.ts";
+import { TcpEndpointDialer } from "./endpoint/endpoint-dialer.ts";
+import { ENDPOINT_DIAL_TIMEOUT_MS, ENDPOINT_SOCKET, STOP_LINGER_MS } from "./limits.ts";
+import { AgentMetrics } from "./metrics.ts";
+import type { AgentOptions } from "./options.ts";
+import { ServerSet } from "./tunnel/server-set.ts";
+import { TunnelConnector } from "./tunnel/tunnel-connector.ts";
+
+export interface AgentPorts {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+  /** Version of the program, for the user agent. */
+  readonly version: string;
+  /** Metrics of the process, which only its executable can make. */
+  readonly processMetrics?: FamilyTextSource;
+  /** The environment, to warn of what is set there without effect. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+}
+
+/** A node agent: its tunnels, the endpoints behind them, and its health and admin ports. */
+export class Agent {
+  readonly #options: AgentOptions;
+  readonly #ports: AgentPorts;
+  readonly #metricRegistry = new MetricRegistry();
+  readonly #servers: ServerSet;
+  #healthListener: OpsListener | undefined;
+  #adminListener: OpsListener | undefined;
+  #onChange: (() => void) | undefined;
+  #drained: Promise<void> | undefined;
+
+  private constructor(options: AgentOptions, ports: AgentPorts) {
+    const { clock, random, logger } = ports;
+    this.#options = options;
+    this.#ports = ports;
+    const metrics = new AgentMetrics(this.#metricRegistry);
+    if (ports.processMetrics !== undefined) this.#metricRegistry.addSource(ports.processMetrics);
+
+    const connectionPorts: ConnectionPorts = {
+      clock,
+      metrics,
+      logger,
+      dialer: new TcpEndpointDialer(clock, ENDPOINT_DIAL_TIMEOUT_MS),
+      socketLimits: ENDPOINT_SOCKET,
+    };
+    this.#servers = new ServerSet(
+      options,
+      this.#connector(connectionPorts),
+      { clock, random, logger },
+      () => this.#onChange?.(),
+    );
+    metrics.gauges({
+      openServerConnections: () => this.#servers.tunnelCount,
+      knownServerCount: () => this.#servers.serverCount,
+      openEndpointConnections: () => this.#servers.connectionCount,
+    });
+  }
+
+  /**
+   * Start an agent. It runs from here on, whether there is a server or not.
+   *
+   * @throws in upstream's words if its TLS material or one of its ports cannot be used.
+   */
+  static async start(options: AgentOptions, ports: AgentPorts): Promise<Agent> {
+    const agent = new Agent(options, ports);
+    try {
+      await agent.#open();
+    } catch (error) {
+      await agent.#closeListeners();
+      throw error;
+    }
+    return agent;
+  }
+
+  /** Ports that were bound, for whoever asked for any free one. */
+  get ports(): { health: number; admin: number } {
+    return { health: this.#healthListener?.port ?? 0, admin: this.#adminListener?.port ?? 0 };
+  }
+
+  /** Whether the agent has a tunnel. */
+  get isReady(): boolean {
+    return this.#servers.tunnelCount > 0;
+  }
+
+  /**
+   * Drain: ask servers for no new connections, but serve those that come for at least
+   * `drainLingerMs`, and those that are open until they end or `drainTimeoutMs` have passed.
+   * Readiness stays as it is. Idempotent; resolves when it is time to {@link stop}.
+   */
+  drain(): Promise<void> {
+    this.#drained ??= this.#drain();
+    return this.#drained;
+  }
+
+  /** End all tunnels and listeners; endpoints whose connections are cut see a reset. */
+  async stop(): Promise<void> {
+    this.#servers.stop();
+    await this.#until(() => this.#servers.tunnelCount === 0, STOP_LINGER_MS);
+    await this.#closeListeners();
+  }
+
+  #connector(connectionPorts: ConnectionPorts): TunnelConnector {
+    const { clock, logger, version } = this.#ports;
+    const options = this.#options;
+    try {
+      const hasPair = options.agentCertPath !== "" || options.agentKeyPath !== "";
+      const keyPair = hasPair
+        ? loadKeyPair(options.agentCertPath, options.agentKeyPath, clock)
+        : undefined;
+      const ca = loadCaPool(options.caCertPath, clock);
+      for (const warning of ca.warnings) {
+        logger.warn("tls.warning", { path: options.caCertPath, warning });
+      }
+      return new TunnelConnector(
+        {
+          host: options.proxyServerHost,
+          port: options.proxyServerPort,
+          ca,
+          keyPair,
+          alpnProtocols: options.alpnProtocols,
+          agentId: options.agentId,
+          agentIdentifiers: options.agentIdentifiers,
+          tokenPath: options.serviceAccountTokenPath,
+          keepaliveTimeMs: options.keepaliveTimeMs,
+          userAgent: `reachback-agent/${version}`,
+        },
+        connectionPorts,
+      );
+    } catch (error) {
+      if (!(error instanceof Error)) throw error;
+      throw new Error(`failed to run proxy connection with ${error.message}`, { cause: error });
+    }
+  }
+
+  async #open(): Promise<void> {
+    const { options, ports } = { options: this.#options, ports: this.#ports };
+    ports.logger.info("agent.identity", {
+      agentId: options.agentId,
+      identifiers: options.agentIdentifiers,
+    });
+    this.#warnOfProxy();
+    this.#servers.start();
+    this.#healthListener = await OpsListener.open(
+      {
+        name: "health server",
+        host: options.healthServerHost,
+        port: options.healthServerPort,
+        routes: [...agentHealthRoutes(() => this.isReady), metricsRoute(this.#metricRegistry)],
+      },
+      ports,
+    );
+    this.#adminListener = await OpsListener.open(
+      {
+        name: "admin server",
+        host: options.adminBindAddress,
+        port: options.adminServerPort,
+        routes: [
+          movedMetricsRoute(this.#healthListener.port),
+          ...profilingRoutes(
+            { enabled: options.enableProfiling, contention: options.enableContentionProfiling },
+            ports,
+          ),
+        ],
+      },
+      ports,
+    );
+  }
+
+  /** Upstream's agent honours this variable; whoever sets it should know that ours does not. */
+  #warnOfProxy(): void {
+    const { env = {}, logger } = this.#ports;
+    const variable = ["HTTPS_PROXY", "https_proxy"].find((name) => (env[name] ?? "") !== "");
+    if (variable === undefined) return;
+    logger.warn("environment.ignored", {
+      variable,
+      hint: "proxies are not supported yet: the agent connects to the server directly",
+    });
+  }
+
+  async #drain(): Promise<void> {
+    const { drainLingerMs, drainTimeoutMs } = this.#options;
+    this.#servers.drain();
+    // Servers, upstream's above all, may take a while to stop dialing.
+    await this.#until(() => false, drainLingerMs);
+    await this.#until(() => this.#servers.isIdle, drainTimeoutMs - drainLingerMs);
+  }
+
+  /** Resolves when `condition` holds, which is looked at after every change, or after `timeoutMs`. */
+  #until(condition: () => boolean, timeoutMs: number): Promise<void> {
+    if (condition()) return Promise.resolve();
+    return new Promise((resolve) => {
+      const finish = () => {
+        cancel();
+        this.#onChange = undefined;
+        resolve();
+      };
+      const cancel = this.#ports.clock.schedule(timeoutMs, finish);
+      this.#onChange = () => {
+        if (condition()) finish();
+      };
+    });
+  }
+
+  async #closeListeners(): Promise<void> {
+    this.#servers.stop();
+    await this.#healthListener?.close();
+    await this.#adminListener?.close();
+  }
+}

@@ -1,0 +1,43 @@
+import type { Http2Limits, SocketEndLimits } from "@reachback/common";
+
+// Every bound of the agent that is not a flag. LIMITS.md says what happens when one is reached.
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+
+/**
+ * HTTP/2 towards servers. The windows are what a tunnel may have under way: 16 MiB carry 300 MB/s
+ * over 50 ms. Frames hold a whole DATA packet of 64 KiB with its head.
+ */
+export const SERVER_HTTP2: Http2Limits = {
+  streamWindowBytes: 16 * MIB,
+  connectionWindowBytes: 16 * MIB,
+  maxFrameBytes: 65 * KIB,
+  maxStreams: 1,
+  maxHeaderListBytes: 64 * KIB,
+  writeHighWaterBytes: 256 * KIB,
+};
+
+/** Sockets to endpoints. */
+export const ENDPOINT_SOCKET: SocketEndLimits = {
+  writeHighWaterBytes: 256 * KIB,
+  closeStallMs: 10_000,
+};
+
+/** For an endpoint to be reached, look-up included; also upstream's. */
+export const ENDPOINT_DIAL_TIMEOUT_MS = 5_000;
+
+/** For a server to be reached: look-up, TCP and TLS together. */
+export const SERVER_CONNECT_TIMEOUT_MS = 10_000;
+
+/** From there to the server's answer to `Connect`; upstream waits for ever. */
+export const SERVER_ANSWER_TIMEOUT_MS = 10_000;
+
+/** gRPC clients do not ping more often, whatever they are told; Go servers would take offence. */
+export const MIN_KEEPALIVE_MS = 10_000;
+
+/** For the answer to a keepalive ping; gRPC's default. */
+export const KEEPALIVE_TIMEOUT_MS = 20_000;
+
+/** How long tunnels may take to get rid of their last bytes when the agent exits. */
+export const STOP_LINGER_MS = 2_000;

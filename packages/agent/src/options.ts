@@ -1,0 +1,113 @@
+import { deepFreeze, resolveLoggingOptions, UsageError } from "@reachback/common";
+import type { LoggingOptions, OptionPorts, Program } from "@reachback/common";
+import { agentFlagProblems, chosenAlpnProtocols } from "./options/agent-flag-problems.ts";
+import type { AgentFlags } from "./options/agent-flag-problems.ts";
+import { AGENT_FLAGS } from "./options/agent-flags.ts";
+
+/** How an agent is to run, checked as far as it can be without opening a file or a socket. */
+export interface AgentOptions {
+  /** Names this agent towards servers. */
+  readonly agentId: string;
+  /** What the agent reaches, as it goes onto the wire: a URL-encoded query, possibly empty. */
+  readonly agentIdentifiers: string;
+
+  readonly proxyServerHost: string;
+  readonly proxyServerPort: number;
+  /** TLS material; empty for none. Without CAs no server can be trusted, so the start fails. */
+  readonly caCertPath: string;
+  readonly agentCertPath: string;
+  readonly agentKeyPath: string;
+  /** Sent with every tunnel's start, and read anew for it; empty for none. */
+  readonly serviceAccountTokenPath: string;
+  /** Offered before `h2`. */
+  readonly alpnProtocols: readonly string[];
+  readonly keepaliveTimeMs: number;
+
+  /** First wait between attempts to reach a server without a tunnel, and the longest. */
+  readonly syncIntervalMs: number;
+  readonly syncIntervalCapMs: number;
+  readonly syncForever: boolean;
+  readonly probeIntervalMs: number;
+
+  /** On SIGTERM: how long to serve at least, and how long at most. The second is never less. */
+  readonly drainLingerMs: number;
+  readonly drainTimeoutMs: number;
+  /** Packets queued for one connection when the server has no flow control; at least 1. */
+  readonly xfrChannelSize: number;
+  readonly warnOnChannelLimit: boolean;
+
+  /** Empty for all interfaces, here and below. */
+  readonly healthServerHost: string;
+  readonly healthServerPort: number;
+  readonly adminBindAddress: string;
+  readonly adminServerPort: number;
+  readonly enableProfiling: boolean;
+  readonly enableContentionProfiling: boolean;
+
+  readonly logging: LoggingOptions;
+}
+
+/**
+ * Check the flags of an agent and turn them into options.
+ *
+ * The flags of what is not supported yet are checked too, but have no option.
+ *
+ * @returns Frozen options.
+ * @throws {UsageError} with every problem, upstream's first one first.
+ */
+export function resolveAgentOptions(flags: AgentFlags, ports: OptionPorts): AgentOptions {
+  const { values } = flags;
+  const [problem, ...more] = agentFlagProblems(flags, ports.fileExists);
+  if (problem !== undefined) throw new UsageError([problem, ...more]);
+
+  return deepFreeze<AgentOptions>({
+    agentId: values["agent-id"] === "" ? ports.random.uuid() : values["agent-id"],
+    agentIdentifiers: values["agent-identifiers"],
+
+    proxyServerHost: values["proxy-server-host"],
+    proxyServerPort: values["proxy-server-port"],
+    caCertPath: values["ca-cert"],
+    agentCertPath: values["agent-cert"],
+    agentKeyPath: values["agent-key"],
+    serviceAccountTokenPath: values["service-account-token-path"],
+    alpnProtocols: chosenAlpnProtocols(values),
+    keepaliveTimeMs: values["keepalive-time"],
+
+    syncIntervalMs: values["sync-interval"],
+    syncIntervalCapMs: values["sync-interval-cap"],
+    syncForever: values["sync-forever"],
+    probeIntervalMs: values["probe-interval"],
+
+    drainLingerMs: values["drain-linger"],
+    drainTimeoutMs: values["drain-timeout"],
+    xfrChannelSize: values["xfr-channel-size"],
+    warnOnChannelLimit: values["warn-on-channel-limit"],
+
+    healthServerHost: values["health-server-host"],
+    healthServerPort: values["health-server-port"],
+    adminBindAddress: values["admin-bind-address"],
+    adminServerPort: values["admin-server-port"],
+    enableProfiling: values["enable-profiling"],
+    enableContentionProfiling: values["enable-contention-profiling"],
+
+    logging: resolveLoggingOptions(flags),
+  });
+}
+
+/** The agent as a command-line program. */
+export function agentProgram(version: string): Program<typeof AGENT_FLAGS, AgentOptions> {
+  return {
+    name: "reachback-agent",
+    version,
+    summary:
+      "Runs on or beside a node: dials out to the servers and, through those tunnels, opens the\n" +
+      "connections that kube-apiserver asks for.",
+    examples: `\
+  # Mutual TLS to port 8091 of the servers; this agent reaches one node
+  reachback-agent --proxy-server-host=konnectivity.example.com --ca-cert=servers-ca.crt \\
+    --agent-cert=agent.crt --agent-key=agent.key \\
+    --agent-identifiers='host=node1&ipv4=192.0.2.7'`,
+    flags: AGENT_FLAGS,
+    resolve: resolveAgentOptions,
+  };
+}

@@ -1,0 +1,245 @@
+import { readFile } from "node:fs/promises";
+import type { Socket } from "node:net";
+import { TLSSocket } from "node:tls";
+import {
+  ConnectError,
+  GrpcClientCarrier,
+  Http2Connection,
+  Keepalive,
+  clientTlsOptions,
+  connectSocket,
+  describeTlsError,
+  goCodeName,
+  joinHostPort,
+  systemErrorText,
+} from "@reachback/common";
+import type { CaPool, GrpcStatus, HeaderList, KeyPair } from "@reachback/common";
+import type { ConnectionPorts } from "../endpoint/endpoint-connection.ts";
+import {
+  KEEPALIVE_TIMEOUT_MS,
+  MIN_KEEPALIVE_MS,
+  SERVER_ANSWER_TIMEOUT_MS,
+  SERVER_CONNECT_TIMEOUT_MS,
+  SERVER_HTTP2,
+} from "../limits.ts";
+import { serverIdentityFrom } from "./server-identity.ts";
+import type { ServerIdentity } from "./server-identity.ts";
+import { Tunnel } from "./tunnel.ts";
+
+/** How to reach a server, and what to tell it. */
+export interface ConnectorOptions {
+  readonly host: string;
+  readonly port: number;
+  readonly ca: CaPool;
+  /** The agent's certificate; `undefined` where a token identifies it. */
+  readonly keyPair: KeyPair | undefined;
+  /** Offered before `h2`. */
+  readonly alpnProtocols: readonly string[];
+  readonly agentId: string;
+  readonly agentIdentifiers: string;
+  /** A file with a token, read anew for each attempt; empty for none. */
+  readonly tokenPath: string;
+  readonly keepaliveTimeMs: number;
+  readonly userAgent: string;
+}
+
+/** What is told about a tunnel that has been opened. */
+export interface TunnelEvents {
+  /** The tunnel is over. Called exactly once, only after it was opened. */
+  closed(status: GrpcStatus): void;
+  /** A connection is gone; perhaps the last. */
+  connectionGone(): void;
+}
+
+/** A tunnel that a server has accepted. */
+export interface OpenTunnel extends ServerIdentity {
+  readonly tunnel: Tunnel;
+}
+
+/** An attempt to open a tunnel failed; the message says at which step and why. */
+export class TunnelConnectError extends Error {
+  override readonly name = "TunnelConnectError";
+}
+
+/** Opens tunnels to whoever answers at one address. */
+export class TunnelConnector {
+  readonly #options: ConnectorOptions;
+  readonly #ports: ConnectionPorts;
+
+  constructor(options: ConnectorOptions, ports: ConnectionPorts) {
+    this.#options = options;
+    this.#ports = ports;
+  }
+
+  /** `host:port`, for logs. */
+  get address(): string {
+    return joinHostPort(this.#options.host, this.#options.port);
+  }
+
+  /**
+   * One attempt: look-up, TCP, TLS, `Connect`, each within its time.
+   *
+   * @throws {TunnelConnectError}, or `signal`'s reason when it aborts.
+   */
+  async connect(events: TunnelEvents, signal: AbortSignal): Promise<OpenTunnel> {
+    const token = await this.#readToken();
+    const socket = await this.#connectSocket(signal);
+    return this.#openTunnel(socket, token, events, signal);
+  }
+
+  async #readToken(): Promise<string | undefined> {
+    const { tokenPath } = this.#options;
+    if (tokenPath === "") return undefined;
+    try {
+      // A trailing newline is common in such files and illegal in a header.
+      return (await readFile(tokenPath, "utf8")).trim();
+    } catch (error) {
+      const reason = systemErrorText(error as NodeJS.ErrnoException);
+      throw new TunnelConnectError(`cannot read the token file ${tokenPath}: ${reason}`, {
+        cause: error,
+      });
+    }
+  }
+
+  async #connectSocket(signal: AbortSignal): Promise<Socket> {
+    const { host, port, ca, keyPair, alpnProtocols } = this.#options;
+    try {
+      return await connectSocket({
+        address: { kind: "tcp", host, port },
+        tls: clientTlsOptions({
+          ca,
+          keyPair,
+          serverName: host,
+          alpnProtocols: [...alpnProtocols, "h2"],
+        }),
+        timeoutMs: SERVER_CONNECT_TIMEOUT_MS,
+        clock: this.#ports.clock,
+        signal,
+      });
+    } catch (error) {
+      if (!(error instanceof ConnectError)) throw error;
+      throw new TunnelConnectError(`${error.phase}: ${reasonOf(error)}`, { cause: error });
+    }
+  }
+
+  #openTunnel(
+    socket: Socket,
+    token: string | undefined,
+    events: TunnelEvents,
+    signal: AbortSignal,
+  ): Promise<OpenTunnel> {
+    const { clock, metrics } = this.#ports;
+    if (socket instanceof TLSSocket && typeof socket.alpnProtocol !== "string") {
+      socket.destroy();
+      const reason = "the server knows no ALPN, so it is no gRPC server";
+      return Promise.reject(new TunnelConnectError(`tls: ${reason}`));
+    }
+    return new Promise((resolve, reject) => {
+      let isOpen = false;
+      const connection = new Http2Connection(socket, "client", SERVER_HTTP2, clock, {
+        request: () => {
+          throw new Error("a server cannot open streams");
+        },
+        goaway: () => undefined,
+        closed: () => {
+          keepalive.stop();
+        },
+      });
+      const keepalive = new Keepalive(this.#keepaliveOptions(), clock, {
+        get lastHeardMs() {
+          return connection.lastHeardMs;
+        },
+        sendPing: () => {
+          connection.ping();
+        },
+        onDead: (silentForMs) => {
+          const seconds = Math.round(silentForMs / 1000);
+          connection.destroy(new Error(`nothing heard for ${seconds} s`));
+        },
+      });
+      keepalive.start();
+
+      const fail = (error: Error) => {
+        cancelTimer();
+        signal.removeEventListener("abort", onAbort);
+        connection.destroy();
+        reject(error);
+      };
+      const onAbort = () => {
+        fail(signal.reason as Error);
+      };
+      const cancelTimer = clock.schedule(SERVER_ANSWER_TIMEOUT_MS, () => {
+        fail(new TunnelConnectError("answer: timed out"));
+      });
+      signal.addEventListener("abort", onAbort);
+
+      const tunnel = new Tunnel(
+        {
+          tunnelOpened: (metadata) => {
+            try {
+              const identity = serverIdentityFrom(metadata);
+              isOpen = true;
+              cancelTimer();
+              signal.removeEventListener("abort", onAbort);
+              resolve({ tunnel, ...identity });
+            } catch (error) {
+              fail(new TunnelConnectError(`answer: ${(error as Error).message}`));
+            }
+          },
+          tunnelClosed: (status) => {
+            if (isOpen) events.closed(status);
+            else fail(new TunnelConnectError(`answer: ${statusText(status)}`));
+            connection.close();
+          },
+          connectionGone: () => {
+            events.connectionGone();
+          },
+        },
+        this.#ports,
+      );
+      const carrier = new GrpcClientCarrier(
+        connection,
+        {
+          path: "/AgentService/Connect",
+          authority: this.#authority(),
+          scheme: "https",
+          userAgent: this.#options.userAgent,
+          metadata: this.#metadata(token),
+        },
+        { sent: metrics.packets.fromAgent, received: metrics.packets.toAgent },
+        tunnel,
+      );
+      tunnel.attach(carrier);
+    });
+  }
+
+  /** As Go's agent: the name that TLS verifies, with the port only if no certificate is sent. */
+  #authority(): string {
+    const { host, keyPair } = this.#options;
+    return keyPair === undefined ? this.address : host;
+  }
+
+  #metadata(token: string | undefined): HeaderList {
+    const { agentId, agentIdentifiers } = this.#options;
+    return [
+      ["agentid", agentId],
+      ["agentidentifiers", agentIdentifiers],
+      ...(token === undefined ? [] : [["authorization", `Bearer ${token}`] as const]),
+    ];
+  }
+
+  #keepaliveOptions(): { intervalMs: number; timeoutMs: number } {
+    const intervalMs = Math.max(this.#options.keepaliveTimeMs, MIN_KEEPALIVE_MS);
+    return { intervalMs, timeoutMs: KEEPALIVE_TIMEOUT_MS };
+  }
+}
+
+function reasonOf(error: ConnectError): string {
+  if (error.timedOut) return "timed out";
+  if (error.phase === "tls") return describeTlsError(error.cause ?? error, "server");
+  return error.cause instanceof Error ? systemErrorText(error.cause) : error.message;
+}
+
+function statusText({ code, message }: GrpcStatus): string {
+  return message === "" ? goCodeName(code) : `${goCodeName(code)}: ${message}`;
+}

@@ -1,0 +1,190 @@
+import { OK_STATUS, PacketType } from "@reachback/common";
+import type {
+  Carrier,
+  ConnectionId,
+  ControlPacket,
+  DialId,
+  DialRequestPacket,
+  GrpcClientHandler,
+  GrpcStatus,
+  HeaderList,
+} from "@reachback/common";
+import { EndpointConnection } from "../endpoint/endpoint-connection.ts";
+import type { ConnectionPorts, ConnectionTunnel } from "../endpoint/endpoint-connection.ts";
+
+/** What a tunnel tells its owner. */
+export interface TunnelOwner {
+  /** The server has accepted the tunnel; its initial metadata. */
+  tunnelOpened(metadata: HeaderList): void;
+  /** The tunnel is over, or was refused. Called exactly once. */
+  tunnelClosed(status: GrpcStatus): void;
+  /** A connection is gone; perhaps the last. */
+  connectionGone(): void;
+}
+
+/** One tunnel, as the agent sees it: dials endpoints for a server and carries their bytes. */
+export class Tunnel implements GrpcClientHandler, ConnectionTunnel {
+  readonly #ports: ConnectionPorts;
+  readonly #owner: TunnelOwner;
+  #carrier: Carrier | undefined;
+  #nextConnectionId = 1;
+  #drainSent = false;
+  readonly #dials = new Map<DialId, EndpointConnection>();
+  /** Connections that the server knows. */
+  readonly #connections = new Map<ConnectionId, EndpointConnection>();
+  /** Everything that is not gone yet: dials, connections, sockets that are finishing. */
+  readonly #all = new Set<EndpointConnection>();
+  /** Connections that wait until the tunnel takes bytes again. */
+  readonly #waitingForRoom = new Set<EndpointConnection>();
+  /** Connections whose endpoint is full: while there is one, the server is not read. */
+  readonly #full = new Set<EndpointConnection>();
+
+  constructor(owner: TunnelOwner, ports: ConnectionPorts) {
+    this.#owner = owner;
+    this.#ports = ports;
+  }
+
+  /** Give the tunnel its carrier, before anything else happens. */
+  attach(carrier: Carrier): void {
+    this.#carrier = carrier;
+  }
+
+  /** Connections that the server knows. */
+  get connectionCount(): number {
+    return this.#connections.size;
+  }
+
+  /** Whether nothing is being dialed, carried or finished. */
+  get isIdle(): boolean {
+    return this.#all.size === 0;
+  }
+
+  /** Ask the server for no new connections, once; those that are open live on. */
+  drain(): void {
+    if (this.#drainSent) return;
+    this.#drainSent = true;
+    this.send({ type: PacketType.DRAIN });
+  }
+
+  /** End the tunnel: the server closes what is left of its connections. */
+  end(): void {
+    this.#loseConnections();
+    this.#carrier?.end();
+  }
+
+  // ConnectionTunnel
+
+  send(packet: ControlPacket): void {
+    this.#carrier?.send(packet);
+  }
+
+  sendData(connection: EndpointConnection, payload: Buffer): boolean {
+    if (this.#carrier?.sendData(connection.connectionId, payload) !== false) return true;
+    this.#waitingForRoom.add(connection);
+    return false;
+  }
+
+  pauseFor(connection: EndpointConnection): void {
+    if (this.#full.size === 0) this.#carrier?.pauseReading();
+    this.#full.add(connection);
+  }
+
+  resumeFor(connection: EndpointConnection): void {
+    if (this.#full.delete(connection) && this.#full.size === 0) this.#carrier?.resumeReading();
+  }
+
+  established(connection: EndpointConnection): void {
+    this.#forgetDial(connection);
+    this.#connections.set(connection.connectionId, connection);
+  }
+
+  connectionClosed(connection: EndpointConnection): void {
+    this.#connections.delete(connection.connectionId);
+    this.#waitingForRoom.delete(connection);
+    this.resumeFor(connection);
+  }
+
+  forget(connection: EndpointConnection): void {
+    this.#forgetDial(connection);
+    this.connectionClosed(connection);
+    this.#all.delete(connection);
+    this.#owner.connectionGone();
+  }
+
+  // GrpcClientHandler
+
+  opened(metadata: HeaderList): void {
+    this.#owner.tunnelOpened(metadata);
+  }
+
+  control(packet: ControlPacket): void {
+    switch (packet.type) {
+      case PacketType.DIAL_REQ:
+        this.#dial(packet);
+        return;
+      case PacketType.CLOSE_REQ:
+        this.#closeRequest(packet.connectionId);
+        return;
+      case PacketType.DIAL_CLS:
+        this.#dials.get(packet.dialId)?.cancelDial();
+        return;
+      case PacketType.DIAL_RSP:
+      case PacketType.CLOSE_RSP:
+      case PacketType.DRAIN:
+        // Not for an agent to receive.
+        return;
+    }
+  }
+
+  data(connectionId: ConnectionId, piece: Buffer, first: boolean): void {
+    const connection = this.#connections.get(connectionId);
+    if (connection !== undefined) connection.receive(piece);
+    else if (connectionId !== 0 && first) this.#sendClosed(connectionId, "unrecognized connectID");
+  }
+
+  drained(): void {
+    const waiting = [...this.#waitingForRoom];
+    this.#waitingForRoom.clear();
+    for (const connection of waiting) connection.tunnelReady();
+  }
+
+  ended(): void {
+    // The server's status follows.
+  }
+
+  closed(status: GrpcStatus): void {
+    this.#loseConnections();
+    if (status.code !== OK_STATUS.code) {
+      this.#ports.metrics.serverConnectionFailed("from_server");
+      this.#ports.metrics.streamFailed("to_agent", status.code);
+    }
+    this.#owner.tunnelClosed(status);
+  }
+
+  #dial(packet: DialRequestPacket): void {
+    // Counted for failed dials too, as upstream does.
+    const connectionId = this.#nextConnectionId++ as ConnectionId;
+    const connection = new EndpointConnection(connectionId, packet, this, this.#ports);
+    this.#all.add(connection);
+    this.#dials.set(packet.dialId, connection);
+    void connection.dial(packet.protocol);
+  }
+
+  #closeRequest(connectionId: ConnectionId): void {
+    const connection = this.#connections.get(connectionId);
+    if (connection !== undefined) connection.closeRequested();
+    else this.#sendClosed(connectionId, "Unknown connectID");
+  }
+
+  #sendClosed(connectionId: ConnectionId, error: string): void {
+    this.send({ type: PacketType.CLOSE_RSP, connectionId, error });
+  }
+
+  #forgetDial(connection: EndpointConnection): void {
+    if (this.#dials.get(connection.dialId) === connection) this.#dials.delete(connection.dialId);
+  }
+
+  #loseConnections(): void {
+    for (const connection of [...this.#all]) connection.tunnelLost();
+  }
+}

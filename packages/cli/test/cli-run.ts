@@ -1,0 +1,28 @@
+import { systemClock } from "@reachback/common";
+import { runCli } from "../src/cli.ts";
+
+/** What a run of the command left on its streams. */
+export interface CliRun {
+  readonly exitCode: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Run `reachback` in this process. */
+export async function runReachback(argv: readonly string[], cwd = "/nowhere"): Promise<CliRun> {
+  let stdout = "";
+  let stderr = "";
+  const exitCode = await runCli({
+    argv,
+    env: {},
+    cwd,
+    clock: systemClock,
+    stdout: (text) => {
+      stdout += text;
+    },
+    stderr: (text) => {
+      stderr += text;
+    },
+  });
+  return { exitCode, stdout, stderr };
+}

@@ -1,0 +1,58 @@
+import type { GrpcStatus } from "../grpc/grpc-status.ts";
+import type {
+  ConnectionId,
+  ControlPacket,
+  PacketCounter,
+  PacketHandler,
+} from "../packet/packet.ts";
+
+/** What the owner of a carrier is told. After `closed` nothing more comes. */
+export interface CarrierHandler extends PacketHandler {
+  /** There is room again after {@link Carrier.sendData} returned false. */
+  drained(): void;
+
+  /** The peer has finished sending in an orderly way; this end may still send. */
+  ended(): void;
+
+  /** The carrier is over; `status` says how. Called exactly once. */
+  closed(status: GrpcStatus): void;
+}
+
+/** Counters of what a carrier moves, and of how it fails. */
+export interface CarrierCounters {
+  readonly sent: PacketCounter;
+  readonly received: PacketCounter;
+}
+
+/**
+ * Moves packets between two peers, in order. What is under it (gRPC over HTTP/2 today) stays
+ * hidden: frontends, backends and tunnels know only this.
+ */
+export interface Carrier {
+  /** Queue a packet, behind everything sent before. Dropped once the carrier is over. */
+  send(packet: ControlPacket): void;
+
+  /**
+   * Queue one DATA packet with `payload` (at least one byte), which is not copied: the caller
+   * leaves it alone from now on.
+   *
+   * @returns false when enough waits to be sent; then `drained` follows. What was given is queued
+   * either way.
+   */
+  sendData(connectionId: ConnectionId, payload: Buffer): boolean;
+
+  /**
+   * Let the peer send no more than it already may. What is on its way still arrives. Nothing else
+   * is held up: neither sending nor other carriers of the same connection.
+   */
+  pauseReading(): void;
+  resumeReading(): void;
+
+  /** Finish in an orderly way, behind everything sent. Idempotent. */
+  end(): void;
+
+  /** End at once, dropping what waits to be sent. Idempotent. */
+  abort(status: GrpcStatus): void;
+
+  readonly isClosed: boolean;
+}

@@ -1,0 +1,118 @@
+import { GrpcMessageReader } from "../grpc/grpc-message-reader.ts";
+import { GrpcCode, GrpcError } from "../grpc/grpc-status.ts";
+import type { GrpcStatus } from "../grpc/grpc-status.ts";
+import type { HeaderList } from "../hpack/header-list.ts";
+import type { Http2Stream, Http2StreamHandler, StreamClose } from "../http2/http2-stream.ts";
+import { PacketDecoder } from "../packet/packet-decoder.ts";
+import { encodeControl, encodeDataHead } from "../packet/packet-encoder.ts";
+import { PacketType } from "../packet/packet.ts";
+import type { ConnectionId, ControlPacket, PacketCounter } from "../packet/packet.ts";
+import type { Carrier, CarrierCounters, CarrierHandler } from "./carrier.ts";
+
+/** What both ends of a gRPC call that carries packets have in common. */
+export abstract class GrpcCarrier implements Carrier, Http2StreamHandler {
+  protected readonly handler: CarrierHandler;
+  readonly #sent: PacketCounter;
+  readonly #reader: GrpcMessageReader;
+  #stream: Http2Stream | undefined;
+  #closed = false;
+  #readingPaused = false;
+  /** Received bytes that the peer has not been given back, because reading is paused. */
+  #heldBackBytes = 0;
+
+  constructor(counters: CarrierCounters, handler: CarrierHandler) {
+    this.handler = handler;
+    this.#sent = counters.sent;
+    this.#reader = new GrpcMessageReader(new PacketDecoder(handler, counters.received));
+  }
+
+  get isClosed(): boolean {
+    return this.#closed;
+  }
+
+  send(packet: ControlPacket): void {
+    if (this.#closed) return;
+    this.#sent.count(packet.type);
+    this.beforeWrite();
+    this.#stream?.write(encodeControl(packet));
+  }
+
+  sendData(connectionId: ConnectionId, payload: Buffer): boolean {
+    if (this.#closed || this.#stream === undefined) return true;
+    this.#sent.count(PacketType.DATA);
+    this.beforeWrite();
+    return this.#stream.write(encodeDataHead(connectionId, payload.length), payload);
+  }
+
+  pauseReading(): void {
+    this.#readingPaused = true;
+  }
+
+  resumeReading(): void {
+    this.#readingPaused = false;
+    const bytes = this.#heldBackBytes;
+    this.#heldBackBytes = 0;
+    if (bytes > 0) this.#stream?.consumed(bytes);
+  }
+
+  abstract end(): void;
+  abstract abort(status: GrpcStatus): void;
+
+  // Http2StreamHandler
+
+  abstract headers(headers: HeaderList, endStream: boolean): void;
+
+  data(piece: Buffer): void {
+    if (this.#closed) return;
+    if (this.#readingPaused) this.#heldBackBytes += piece.length;
+    else this.#stream?.consumed(piece.length);
+    try {
+      this.#reader.push(piece);
+    } catch (error) {
+      if (!(error instanceof GrpcError)) throw error;
+      this.fail(error.status);
+    }
+  }
+
+  ended(): void {
+    if (this.#closed) return;
+    if (this.#reader.atBoundary) this.peerEnded();
+    else this.fail({ code: GrpcCode.INTERNAL, message: "unexpected EOF" });
+  }
+
+  drained(): void {
+    if (!this.#closed) this.handler.drained();
+  }
+
+  closed(reason: StreamClose): void {
+    this.finish(this.statusOf(reason));
+  }
+
+  // For the two sides
+
+  protected get stream(): Http2Stream | undefined {
+    return this.#stream;
+  }
+
+  protected attach(stream: Http2Stream): void {
+    this.#stream = stream;
+  }
+
+  /** Called before anything is written: a server sends its response headers now at the latest. */
+  protected abstract beforeWrite(): void;
+
+  /** The peer has sent all, and whole messages. */
+  protected abstract peerEnded(): void;
+
+  /** The peer broke the rules of gRPC or of packets: end the call with `status`. */
+  protected abstract fail(status: GrpcStatus): void;
+
+  protected abstract statusOf(reason: StreamClose): GrpcStatus;
+
+  /** Tell the owner, once. */
+  protected finish(status: GrpcStatus): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.handler.closed(status);
+  }
+}

@@ -1,0 +1,322 @@
+import type { HeaderList } from "../hpack/header-list.ts";
+import {
+  FRAME_HEADER_BYTES,
+  FrameFlag,
+  FrameType,
+  MAX_WINDOW_BYTES,
+  resetFrame,
+  windowUpdateFrame,
+  writeFrameHeader,
+} from "./frame.ts";
+import { headerBlockProblem } from "./header-rules.ts";
+import { Http2ErrorCode } from "./http2-error.ts";
+import { SendQueue } from "./send-queue.ts";
+
+/**
+ * Why a stream is over.
+ *
+ * - `finished`: both ends sent END_STREAM.
+ * - `reset`: RST_STREAM, by the peer (`byPeer`) or by us.
+ * - `connection`: the connection ended under it; `error` says why if it was not an orderly close.
+ */
+export type StreamClose =
+  | { readonly kind: "finished" }
+  | { readonly kind: "reset"; readonly code: number; readonly byPeer: boolean }
+  | { readonly kind: "connection"; readonly error: Error | undefined };
+
+/** What the owner of a stream is told. After `closed` nothing more comes. */
+export interface Http2StreamHandler {
+  /** Response headers, then trailers (`endStream`). On a server: trailers of the request. */
+  headers(headers: HeaderList, endStream: boolean): void;
+
+  /**
+   * The next bytes of the body, a view into what was read. The owner calls
+   * {@link Http2Stream.consumed} for them, now or later: until then they count against the window.
+   */
+  data(piece: Buffer): void;
+
+  /** The peer has finished sending. */
+  ended(): void;
+
+  /** There is room again after {@link Http2Stream.write} returned false. */
+  drained(): void;
+
+  /** The stream is over. Called exactly once. */
+  closed(reason: StreamClose): void;
+}
+
+/** What a stream needs of its connection. */
+export interface StreamHost {
+  /** Largest DATA frame the peer takes. */
+  readonly peerMaxFrameBytes: number;
+  /** Send a frame ahead of all DATA. */
+  sendControl(frame: Buffer): void;
+  /** Send a header block now, in order with other header blocks. */
+  sendHeaders(streamId: number, headers: HeaderList, endStream: boolean): void;
+  /** The stream has something to send: a frame is asked of it through {@link Http2Stream.fill}. */
+  wantsToSend(stream: Http2Stream): void;
+  /** The stream is over and may be forgotten. */
+  release(stream: Http2Stream): void;
+}
+
+export interface StreamLimits {
+  /** Bytes that may wait in {@link Http2Stream.write} before it says stop. */
+  readonly writeHighWaterBytes: number;
+  /** The receive window that we grant. */
+  readonly receiveWindowBytes: number;
+}
+
+type StreamState = "open" | "halfClosedLocal" | "halfClosedRemote" | "closed";
+
+const NO_HANDLER: Http2StreamHandler = {
+  headers: () => undefined,
+  data: () => undefined,
+  ended: () => undefined,
+  drained: () => undefined,
+  closed: () => undefined,
+};
+
+/** One HTTP/2 stream (RFC 9113 section 5.1), on either side. */
+export class Http2Stream {
+  readonly id: number;
+  /** Who is told what happens. Set by the connection's owner when the stream is made. */
+  handler: Http2StreamHandler = NO_HANDLER;
+
+  readonly #host: StreamHost;
+  readonly #limits: StreamLimits;
+  #state: StreamState = "open";
+
+  readonly #queue = new SendQueue();
+  #sendWindowBytes: number;
+  #awaitsDrain = false;
+  /** Set once {@link end} or {@link finish} was called: what to send behind the queue. */
+  #ending: { readonly trailers: HeaderList | undefined; readonly stopPeer: boolean } | undefined;
+
+  #receiveWindowBytes: number;
+  #consumedBytes = 0;
+  #finalHeadersSeen: boolean;
+
+  constructor(
+    id: number,
+    host: StreamHost,
+    limits: StreamLimits,
+    sendWindowBytes: number,
+    side: "client" | "server",
+  ) {
+    this.id = id;
+    this.#host = host;
+    this.#limits = limits;
+    this.#sendWindowBytes = sendWindowBytes;
+    this.#receiveWindowBytes = limits.receiveWindowBytes;
+    // A server's stream begins with the request's headers: whatever follows them is trailers.
+    this.#finalHeadersSeen = side === "server";
+  }
+
+  /** Bytes written and not yet handed to the socket. */
+  get queuedBytes(): number {
+    return this.#queue.bytes;
+  }
+
+  get isClosed(): boolean {
+    return this.#state === "closed";
+  }
+
+  /** Whether the peer can still send. */
+  get remoteOpen(): boolean {
+    return this.#state === "open" || this.#state === "halfClosedLocal";
+  }
+
+  /** Response headers; with `endStream` the whole response. At once, ahead of all DATA. */
+  sendHeaders(headers: HeaderList, endStream = false): void {
+    if (this.#state === "closed" || this.#ending !== undefined) return;
+    this.#host.sendHeaders(this.id, headers, endStream);
+    if (endStream) {
+      this.#ending = { trailers: undefined, stopPeer: true };
+      this.#localEnd(true);
+    }
+  }
+
+  /**
+   * Queue bytes of the body. They are not copied: the caller leaves them alone from now on.
+   *
+   * @returns false once {@link StreamLimits.writeHighWaterBytes} wait; `drained` follows.
+   */
+  write(first: Buffer, second?: Buffer): boolean {
+    if (this.#state === "closed" || this.#ending !== undefined) return true;
+    this.#queue.push(first);
+    if (second !== undefined) this.#queue.push(second);
+    this.#host.wantsToSend(this);
+    if (this.#queue.bytes < this.#limits.writeHighWaterBytes) return true;
+    this.#awaitsDrain = true;
+    return false;
+  }
+
+  /** Finish sending, behind everything written; the peer may go on. Idempotent. */
+  end(): void {
+    this.#end({ trailers: undefined, stopPeer: false });
+  }
+
+  /**
+   * Finish the stream, behind everything written: trailers, and if the peer is still sending, word
+   * that nobody listens (RST_STREAM with NO_ERROR, RFC 9113 section 8.1). Idempotent.
+   */
+  finish(trailers: HeaderList): void {
+    this.#end({ trailers, stopPeer: true });
+  }
+
+  /** End the stream both ways at once; what waits to be sent is dropped. Idempotent. */
+  reset(code: number): void {
+    if (this.#state === "closed") return;
+    this.#host.sendControl(resetFrame(this.id, code));
+    this.#close({ kind: "reset", code, byPeer: false });
+  }
+
+  /** Report that `bytes` of the received body have been taken: the peer may send as many more. */
+  consumed(bytes: number): void {
+    this.#consumedBytes += bytes;
+    if (this.#consumedBytes * 2 < this.#limits.receiveWindowBytes || !this.remoteOpen) return;
+    this.#host.sendControl(windowUpdateFrame(this.id, this.#consumedBytes));
+    this.#receiveWindowBytes += this.#consumedBytes;
+    this.#consumedBytes = 0;
+  }
+
+  // What follows is called by the connection.
+
+  /**
+   * What {@link fill} would do: send `data`, send the `end`, nothing until the peer opens the
+   * `window`, or `nothing` at all.
+   */
+  get wants(): "data" | "end" | "window" | "nothing" {
+    if (this.#queue.bytes > 0) return this.#sendWindowBytes > 0 ? "data" : "window";
+    const canEnd = this.#state === "open" || this.#state === "halfClosedRemote";
+    return canEnd && this.#ending !== undefined ? "end" : "nothing";
+  }
+
+  /**
+   * Append the next frame to `out`: DATA of at most `windowBytes` (the connection's window), or
+   * what ends the stream; only if it {@link wants} to. Returns how many bytes of window it took.
+   */
+  fill(out: Buffer[], windowBytes: number): number {
+    const bytes = Math.min(
+      this.#queue.bytes,
+      this.#sendWindowBytes,
+      windowBytes,
+      this.#host.peerMaxFrameBytes,
+    );
+    const ending = bytes === this.#queue.bytes ? this.#ending : undefined;
+    if (bytes > 0 || ending?.trailers === undefined) {
+      const endStream = ending !== undefined && ending.trailers === undefined;
+      const header = Buffer.allocUnsafe(FRAME_HEADER_BYTES);
+      const flags = endStream ? FrameFlag.END_STREAM : 0;
+      writeFrameHeader(header, 0, bytes, FrameType.DATA, flags, this.id);
+      out.push(header);
+      this.#queue.take(bytes, out);
+      this.#sendWindowBytes -= bytes;
+    }
+    if (ending !== undefined) {
+      // Header blocks leave in the order in which they were encoded, so trailers go with the
+      // control frames of the next write; this stream has nothing behind them.
+      if (ending.trailers !== undefined) this.#host.sendHeaders(this.id, ending.trailers, true);
+      this.#localEnd(ending.stopPeer);
+    }
+    return bytes;
+  }
+
+  /** Tell the owner that there is room again, if it waits for that. */
+  notifyDrained(): void {
+    if (!this.#awaitsDrain || this.#state === "closed") return;
+    if (this.#queue.bytes * 2 > this.#limits.writeHighWaterBytes) return;
+    this.#awaitsDrain = false;
+    this.handler.drained();
+  }
+
+  /** The peer opened the send window. False if the window would overflow. */
+  growSendWindow(bytes: number): boolean {
+    this.#sendWindowBytes += bytes;
+    if (this.#sendWindowBytes > MAX_WINDOW_BYTES) return false;
+    if (this.#queue.bytes > 0) this.#host.wantsToSend(this);
+    return true;
+  }
+
+  /** Account for a DATA frame. False if the peer overran the window or sent after its end. */
+  acceptData(flowBytes: number): boolean {
+    if (!this.remoteOpen) {
+      this.reset(Http2ErrorCode.STREAM_CLOSED);
+      return false;
+    }
+    if (!this.#finalHeadersSeen) {
+      this.reset(Http2ErrorCode.PROTOCOL_ERROR);
+      return false;
+    }
+    this.#receiveWindowBytes -= flowBytes;
+    if (this.#receiveWindowBytes < 0) {
+      this.reset(Http2ErrorCode.FLOW_CONTROL_ERROR);
+      return false;
+    }
+    return true;
+  }
+
+  receiveHeaders(headers: HeaderList, endStream: boolean): void {
+    if (!this.remoteOpen) {
+      this.reset(Http2ErrorCode.STREAM_CLOSED);
+      return;
+    }
+    const kind = this.#finalHeadersSeen ? "trailers" : "response";
+    const informational =
+      kind === "response" &&
+      headers.some(([name, value]) => name === ":status" && /^1\d\d$/.test(value));
+    if (
+      headerBlockProblem(headers, kind) !== undefined ||
+      (kind === "trailers" && !endStream) ||
+      (informational && endStream)
+    ) {
+      this.reset(Http2ErrorCode.PROTOCOL_ERROR);
+      return;
+    }
+    if (informational) return;
+    this.#finalHeadersSeen = true;
+    this.handler.headers(headers, endStream);
+    if (endStream) this.receiveEnd();
+  }
+
+  receiveEnd(): void {
+    if (!this.remoteOpen) return;
+    const finished = this.#state === "halfClosedLocal";
+    if (!finished) this.#state = "halfClosedRemote";
+    this.handler.ended();
+    if (finished) this.#close({ kind: "finished" });
+  }
+
+  receiveReset(code: number): void {
+    this.#close({ kind: "reset", code, byPeer: true });
+  }
+
+  connectionLost(error: Error | undefined): void {
+    this.#close({ kind: "connection", error });
+  }
+
+  #end(ending: { trailers: HeaderList | undefined; stopPeer: boolean }): void {
+    if (this.#state === "closed" || this.#ending !== undefined) return;
+    this.#ending = ending;
+    this.#host.wantsToSend(this);
+  }
+
+  #localEnd(stopPeer: boolean): void {
+    if (this.#state === "open" && stopPeer) {
+      this.#host.sendControl(resetFrame(this.id, Http2ErrorCode.NO_ERROR));
+      this.#close({ kind: "finished" });
+    } else if (this.#state === "open") {
+      this.#state = "halfClosedLocal";
+    } else if (this.#state === "halfClosedRemote") {
+      this.#close({ kind: "finished" });
+    }
+  }
+
+  #close(reason: StreamClose): void {
+    if (this.#state === "closed") return;
+    this.#state = "closed";
+    this.#queue.clear();
+    this.#host.release(this);
+    this.handler.closed(reason);
+  }
+}

@@ -1,0 +1,47 @@
+const COMPACT_AFTER = 64;
+
+/** Buffers waiting to be sent, taken from the front in any number of bytes without copying. */
+export class SendQueue {
+  #buffers: Buffer[] = [];
+  #head = 0;
+  #bytes = 0;
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  push(buffer: Buffer): void {
+    this.#buffers.push(buffer);
+    this.#bytes += buffer.length;
+  }
+
+  /** Move the first `bytes` (at most what waits here) to the end of `out`. */
+  take(bytes: number, out: Buffer[]): void {
+    this.#bytes -= bytes;
+    let wanted = bytes;
+    while (wanted > 0) {
+      const first = this.#buffers[this.#head]!;
+      if (first.length > wanted) {
+        out.push(first.subarray(0, wanted));
+        this.#buffers[this.#head] = first.subarray(wanted);
+        return;
+      }
+      out.push(first);
+      wanted -= first.length;
+      this.#head++;
+    }
+    if (this.#head === this.#buffers.length) {
+      this.#buffers.length = 0;
+      this.#head = 0;
+    } else if (this.#head >= COMPACT_AFTER) {
+      this.#buffers.splice(0, this.#head);
+      this.#head = 0;
+    }
+  }
+
+  clear(): void {
+    this.#buffers = [];
+    this.#head = 0;
+    this.#bytes = 0;
+  }
+}

@@ -1,0 +1,232 @@
+import type { Socket } from "node:net";
+import type { CancelTimer, Clock } from "../clock.ts";
+import { endedByReset, resetSocket } from "./socket-reset.ts";
+
+/** What the owner of a {@link SocketEnd} is told. */
+export interface SocketEndHandler {
+  /** The next bytes from the peer. */
+  data(piece: Buffer): void;
+
+  /** The peer has finished sending, in an orderly way. */
+  ended(): void;
+
+  /** There is room again after {@link SocketEnd.write} returned false. */
+  drained(): void;
+
+  /**
+   * The socket is gone; `error` says why if that was not an orderly end. Called exactly once, also
+   * after {@link SocketEnd.reset}.
+   */
+  closed(error: Error | undefined): void;
+}
+
+export interface SocketEndLimits {
+  /** Bytes that may wait in {@link SocketEnd.write} before it says stop. */
+  readonly writeHighWaterBytes: number;
+
+  /**
+   * How long {@link SocketEnd.close} waits without any progress, in milliseconds: for the peer to
+   * take what is queued, and then for it to finish as well.
+   */
+  readonly closeStallMs: number;
+}
+
+/**
+ * Most bytes given to the socket at a time. Small enough that "nothing was taken for ten seconds"
+ * means a stalled peer, not a slow one; large enough to cost nothing.
+ */
+const MAX_IN_FLIGHT_BYTES = 64 * 1024;
+
+/** The peer reset the connection, but libuv called it an end. */
+class HiddenResetError extends Error {
+  readonly code = "ECONNRESET";
+
+  constructor() {
+    super("read ECONNRESET");
+  }
+}
+
+/**
+ * One end of a proxied connection that is a socket: the agent's to the endpoint, the server's to a
+ * CONNECT client. Bytes in order, bounded queueing, an end that comes behind everything written,
+ * and a reset that is told from an end.
+ */
+export class SocketEnd {
+  readonly #socket: Socket;
+  readonly #limits: SocketEndLimits;
+  readonly #clock: Clock;
+  readonly #handler: SocketEndHandler;
+
+  #queue: Buffer[] = [];
+  #queuedBytes = 0;
+  #inFlightBytes = 0;
+  #awaitsDrain = false;
+  #state: "open" | "closing" | "resetting" | "closed" = "open";
+  #error: Error | undefined;
+  #flushed: ((complete: boolean) => void) | undefined;
+  #cancelStallTimer: CancelTimer | undefined;
+
+  constructor(socket: Socket, limits: SocketEndLimits, clock: Clock, handler: SocketEndHandler) {
+    this.#socket = socket;
+    this.#limits = limits;
+    this.#clock = clock;
+    this.#handler = handler;
+    socket.on("data", (piece: Buffer) => {
+      if (this.#state === "open") handler.data(piece);
+    });
+    socket.on("end", () => {
+      this.#ended();
+    });
+    socket.on("error", (error) => {
+      this.#error ??= error;
+    });
+    socket.on("close", () => {
+      this.#closed();
+    });
+  }
+
+  /** Bytes written that the kernel has not taken. */
+  get queuedBytes(): number {
+    return this.#queuedBytes + this.#inFlightBytes;
+  }
+
+  /**
+   * Queue bytes for the peer. They are not copied: the caller leaves them alone from now on.
+   *
+   * @returns false when enough is queued; `drained` follows.
+   */
+  write(piece: Buffer): boolean {
+    if (this.#state !== "open") return true;
+    this.#queue.push(piece);
+    this.#queuedBytes += piece.length;
+    this.#flush();
+    if (this.queuedBytes < this.#limits.writeHighWaterBytes) return true;
+    this.#awaitsDrain = true;
+    return false;
+  }
+
+  /** Stop reading: the kernel's buffer fills and the peer has to wait. */
+  pauseReading(): void {
+    this.#socket.pause();
+  }
+
+  resumeReading(): void {
+    this.#socket.resume();
+  }
+
+  /**
+   * Close in an orderly way: everything written, then an end, then wait a moment for the peer's.
+   * What the peer sends meanwhile is read and dropped, because closing a socket with unread bytes
+   * resets it, and a reset can overtake what was written last.
+   *
+   * @param flushed - Called once: with true when everything has left, with false when that was
+   * given up or the socket failed.
+   */
+  close(flushed?: (complete: boolean) => void): void {
+    if (this.#state !== "open") return;
+    this.#state = "closing";
+    this.#flushed = flushed;
+    this.#socket.resume();
+    this.#watchProgress();
+    this.#socket.once("finish", () => {
+      this.#tellFlushed(true);
+      this.#cancelStallTimer?.();
+      this.#cancelStallTimer = this.#clock.schedule(this.#limits.closeStallMs, () => {
+        this.#socket.destroy();
+      });
+    });
+    if (this.queuedBytes === 0) this.#socket.end();
+  }
+
+  /** Close so that the peer sees everything written and then a reset. */
+  resetBehindData(): void {
+    if (this.#state !== "open") return;
+    this.#state = "resetting";
+    this.#socket.resume();
+    if (this.queuedBytes === 0) this.reset();
+    else this.#watchProgress();
+  }
+
+  /** Close at once, so that the peer sees a reset. What is queued is dropped. Idempotent. */
+  reset(): void {
+    if (this.#state === "closed") return;
+    this.#state = "resetting";
+    this.#dropQueue();
+    resetSocket(this.#socket);
+  }
+
+  readonly #written = (): void => {
+    this.#inFlightBytes = 0;
+    if (this.#state === "closed") return;
+    this.#flush();
+    if (this.#state === "closing" || this.#state === "resetting") {
+      if (this.queuedBytes > 0) return;
+      if (this.#state === "closing") this.#socket.end();
+      else this.reset();
+    } else if (this.#awaitsDrain && this.queuedBytes * 2 <= this.#limits.writeHighWaterBytes) {
+      this.#awaitsDrain = false;
+      this.#handler.drained();
+    }
+  };
+
+  /** Hand the next batch to the socket, once it has taken the last one. */
+  #flush(): void {
+    if (this.#inFlightBytes > 0 || this.#queue.length === 0) return;
+    let count = 0;
+    let bytes = 0;
+    for (const piece of this.#queue) {
+      if (count > 0 && bytes + piece.length > MAX_IN_FLIGHT_BYTES) break;
+      bytes += piece.length;
+      count++;
+    }
+    const batch = count === this.#queue.length ? this.#queue : this.#queue.splice(0, count);
+    if (batch === this.#queue) this.#queue = [];
+    this.#queuedBytes -= bytes;
+    this.#inFlightBytes = bytes;
+    const last = batch.pop();
+    if (last === undefined) return;
+    if (batch.length > 0) this.#socket.cork();
+    for (const piece of batch) this.#socket.write(piece);
+    this.#socket.write(last, this.#written);
+    if (batch.length > 0) this.#socket.uncork();
+  }
+
+  /** Give up when the peer has taken nothing of what is queued for too long. */
+  #watchProgress(): void {
+    const queuedBytesBefore = this.queuedBytes;
+    this.#cancelStallTimer = this.#clock.schedule(this.#limits.closeStallMs, () => {
+      // Bytes are lost, which must not look like an orderly end.
+      if (this.queuedBytes < queuedBytesBefore) this.#watchProgress();
+      else this.reset();
+    });
+  }
+
+  #ended(): void {
+    if (this.#state !== "open") return;
+    if (endedByReset(this.#socket)) {
+      this.#error ??= new HiddenResetError();
+      this.#socket.destroy();
+    } else {
+      this.#handler.ended();
+    }
+  }
+
+  #closed(): void {
+    this.#state = "closed";
+    this.#dropQueue();
+    this.#cancelStallTimer?.();
+    this.#tellFlushed(false);
+    this.#handler.closed(this.#error);
+  }
+
+  #dropQueue(): void {
+    this.#queue = [];
+    this.#queuedBytes = 0;
+  }
+
+  #tellFlushed(complete: boolean): void {
+    const flushed = this.#flushed;
+    this.#flushed = undefined;
+    flushed?.(complete);
+  }
+}

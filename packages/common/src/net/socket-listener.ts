@@ -1,0 +1,241 @@
+import { umask } from "node:process";
+import { createServer } from "node:net";
+import type { Server, Socket } from "node:net";
+import { createServer as createTlsServer } from "node:tls";
+import type { TLSSocket, TlsOptions } from "node:tls";
+import { systemErrorText } from "../system-error-text.ts";
+import { alpnProblem, describeTlsError } from "../tls/describe-tls-error.ts";
+import { joinHostPort } from "./host-port.ts";
+import { rememberCarrier } from "./socket-reset.ts";
+import { UnixSocketFile } from "./unix-socket-file.ts";
+
+/** Where to listen. An empty host means all interfaces; port 0 any free port. */
+export type ListenAddress =
+  | { readonly kind: "tcp"; readonly host: string; readonly port: number }
+  | {
+      readonly kind: "unix";
+      readonly path: string;
+      /** Permissions of the socket, e.g. 0o770. */
+      readonly mode: number;
+      /** Whether the socket of a process that is gone may be replaced. */
+      readonly replaceStale: boolean;
+    };
+
+export interface SocketListenerOptions {
+  readonly address: ListenAddress;
+  /** TLS of a TCP listener; without it sockets are plain. */
+  readonly tls?: TlsOptions;
+  /** The protocol that clients must have negotiated; without it they need none. */
+  readonly requiredAlpn?: string;
+  /** How long a TLS handshake may take, in milliseconds. */
+  readonly handshakeTimeoutMs: number;
+}
+
+export interface SocketListenerHandler {
+  /** A peer has connected, and its TLS handshake is done. The socket is the handler's. */
+  accepted(socket: Socket): void;
+  /** A peer was turned away before that; `reason` is a sentence for the log. */
+  rejected(reason: string, peer: string): void;
+}
+
+/** Go's default would be 4096 too (net.core.somaxconn caps it); Node's is 511. */
+const BACKLOG = 4096;
+
+const TCP_KEEPALIVE_MS = 15_000;
+
+const OWNER_ONLY_UMASK = 0o177;
+
+/** Listening failed. The message is Go's, `listen tcp 127.0.0.1:80: bind: permission denied`. */
+export class ListenError extends Error {
+  override readonly name = "ListenError";
+}
+
+/** A listening socket, and all the sockets accepted on it. */
+export class SocketListener {
+  readonly #server: Server;
+  readonly #file: UnixSocketFile | undefined;
+  readonly #sockets: Set<Socket>;
+  readonly #address: ListenAddress;
+
+  private constructor(
+    server: Server,
+    sockets: Set<Socket>,
+    address: ListenAddress,
+    file: UnixSocketFile | undefined,
+  ) {
+    this.#server = server;
+    this.#sockets = sockets;
+    this.#address = address;
+    this.#file = file;
+  }
+
+  /** @throws {ListenError} */
+  static async open(
+    options: SocketListenerOptions,
+    handler: SocketListenerHandler,
+  ): Promise<SocketListener> {
+    const { address } = options;
+    const sockets = new Set<Socket>();
+    const server = makeServer(options, handler, sockets);
+    const file = address.kind === "unix" ? new UnixSocketFile(address.path) : undefined;
+    try {
+      if (address.kind === "unix") await file?.claim(address.replaceStale);
+      await listen(server, address, file, (error) => {
+        handler.rejected(`accept: ${systemErrorText(error)}`, "");
+      });
+    } catch (error) {
+      const where =
+        address.kind === "unix"
+          ? `unix ${address.path}`
+          : `tcp ${joinHostPort(address.host, address.port)}`;
+      const reason = error instanceof Error ? reasonOf(error) : String(error);
+      throw new ListenError(`listen ${where}: bind: ${reason}`, { cause: error });
+    }
+    return new SocketListener(server, sockets, address, file);
+  }
+
+  /** `host:port` with the port really bound, or the path. */
+  get name(): string {
+    if (this.#address.kind === "unix") return this.#address.path;
+    return joinHostPort(this.#address.host, this.port);
+  }
+
+  /** The TCP port bound; 0 for a Unix socket. */
+  get port(): number {
+    const bound = this.#server.address();
+    return typeof bound === "object" && bound !== null ? bound.port : 0;
+  }
+
+  /** Stop accepting; sockets that are open live on. A Unix socket's file goes now. Idempotent. */
+  close(): void {
+    this.#file?.remove();
+    if (this.#server.listening) this.#server.close();
+  }
+
+  /** Resolves once every accepted socket is gone. */
+  whenEmpty(): Promise<void> {
+    if (this.#sockets.size === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      for (const socket of this.#sockets) {
+        socket.once("close", () => {
+          if (this.#sockets.size === 0) resolve();
+        });
+      }
+    });
+  }
+
+  /** {@link close}, and destroy every socket. */
+  destroy(): void {
+    this.close();
+    for (const socket of [...this.#sockets]) socket.destroy();
+  }
+}
+
+function makeServer(
+  options: SocketListenerOptions,
+  handler: SocketListenerHandler,
+  sockets: Set<Socket>,
+): Server {
+  const socketOptions = {
+    allowHalfOpen: true,
+    noDelay: true,
+    keepAlive: true,
+    keepAliveInitialDelay: TCP_KEEPALIVE_MS,
+  };
+  const track = (socket: Socket) => {
+    sockets.add(socket);
+    socket.once("close", () => sockets.delete(socket));
+  };
+
+  if (options.tls === undefined) {
+    return createServer(socketOptions, (socket) => {
+      track(socket);
+      handler.accepted(socket);
+    });
+  }
+
+  // tls.Server hides the TCP socket under a TLS one; a reset needs it (see socket-reset.ts). The two
+  // addresses tell which belongs to which.
+  const handshaking = new Map<string, Socket>();
+  const keyOf = (socket: Socket) =>
+    `${socket.localAddress} ${socket.remoteAddress} ${socket.remotePort}`;
+  const server = createTlsServer({
+    ...options.tls,
+    ...socketOptions,
+    handshakeTimeout: options.handshakeTimeoutMs,
+  });
+  server.prependListener("connection", (tcpSocket: Socket) => {
+    const key = keyOf(tcpSocket);
+    handshaking.set(key, tcpSocket);
+    track(tcpSocket);
+    tcpSocket.once("close", () => {
+      if (handshaking.get(key) === tcpSocket) handshaking.delete(key);
+    });
+  });
+  server.on("secureConnection", (tlsSocket: TLSSocket) => {
+    const key = keyOf(tlsSocket);
+    const tcpSocket = handshaking.get(key);
+    handshaking.delete(key);
+    if (tcpSocket !== undefined) rememberCarrier(tlsSocket, tcpSocket);
+    const problem =
+      options.requiredAlpn === undefined
+        ? undefined
+        : alpnProblem(tlsSocket.alpnProtocol, [options.requiredAlpn], "client");
+    if (problem === undefined) {
+      handler.accepted(tlsSocket);
+    } else {
+      handler.rejected(problem, peerName(tlsSocket));
+      tlsSocket.destroy();
+    }
+  });
+  server.on("tlsClientError", (error: Error, tlsSocket: TLSSocket) => {
+    handler.rejected(describeTlsError(error, "client", tlsSocket), peerName(tlsSocket));
+  });
+  return server;
+}
+
+function listen(
+  server: Server,
+  address: ListenAddress,
+  file: UnixSocketFile | undefined,
+  onAcceptError: (error: NodeJS.ErrnoException) => void,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.once("listening", () => {
+      server.off("error", reject);
+      server.on("error", (error) => {
+        onAcceptError(error);
+      });
+      try {
+        if (address.kind === "unix") file?.publish(address.mode);
+        resolve();
+      } catch (error) {
+        server.close();
+        reject(error instanceof Error ? error : new Error(String(error)));
+      }
+    });
+    if (address.kind === "tcp") {
+      const host = address.host === "" ? {} : { host: address.host };
+      server.listen({ ...host, port: address.port, backlog: BACKLOG });
+    } else {
+      // The bind happens within this call; the mode that is wanted comes later, with the name.
+      const before = umask(OWNER_ONLY_UMASK);
+      server.listen({ path: file?.temporaryPath ?? address.path, backlog: BACKLOG });
+      umask(before);
+    }
+  });
+}
+
+function reasonOf(error: NodeJS.ErrnoException): string {
+  // Our own refusals already say it in Go's words, and more.
+  return error.errno === undefined ? error.message : systemErrorText(error);
+}
+
+/** `host:port` of a socket's peer; empty for a Unix socket. */
+export function peerName(socket: Socket): string {
+  const { remoteAddress, remotePort } = socket;
+  return remoteAddress === undefined || remotePort === undefined
+    ? ""
+    : joinHostPort(remoteAddress, remotePort);
+}

@@ -1,0 +1,211 @@
+import { OK_STATUS, PacketType } from "@reachback/common";
+import type {
+  AgentIdentifiers,
+  Carrier,
+  CarrierHandler,
+  ConnectionId,
+  ControlPacket,
+  DialId,
+  DialResponsePacket,
+  GrpcStatus,
+  Random,
+} from "@reachback/common";
+import { Connection } from "../dial/connection.ts";
+import type { ConnectionPorts, ConnectionTunnel, DialRequest } from "../dial/connection.ts";
+import type { FrontendEnd } from "../dial/frontend-end.ts";
+
+/** What a backend tells its owner. */
+export interface BackendOwner {
+  /** The tunnel is over. Called exactly once. */
+  backendClosed(backend: Backend, status: GrpcStatus): void;
+}
+
+/**
+ * One tunnel, as the server sees it. An agent may have several; each is a world of its own: dials
+ * and connections are found by the tunnel that carries them and their id in it, never by an agent's
+ * name, so tunnels of one agent cannot mix.
+ */
+export class Backend implements CarrierHandler, ConnectionTunnel {
+  readonly agentId: string;
+  readonly identifiers: AgentIdentifiers;
+
+  readonly #ports: ConnectionPorts;
+  readonly #random: Random;
+  readonly #owner: BackendOwner;
+  #carrier: Carrier | undefined;
+  #draining = false;
+  readonly #dials = new Map<DialId, Connection>();
+  readonly #connections = new Map<ConnectionId, Connection>();
+  /** Connections that wait until the tunnel takes bytes again. */
+  readonly #waitingForRoom = new Set<Connection>();
+  /** Connections whose frontend is full: while there is one, the agent is not read. */
+  readonly #full = new Set<Connection>();
+
+  constructor(
+    agentId: string,
+    identifiers: AgentIdentifiers,
+    owner: BackendOwner,
+    ports: ConnectionPorts,
+    random: Random,
+  ) {
+    this.agentId = agentId;
+    this.identifiers = identifiers;
+    this.#owner = owner;
+    this.#ports = ports;
+    this.#random = random;
+  }
+
+  /** Give the backend the carrier of its tunnel, before anything else happens. */
+  attach(carrier: Carrier): void {
+    this.#carrier = carrier;
+  }
+
+  /** Whether the agent has asked for no new connections (DRAIN). */
+  get isDraining(): boolean {
+    return this.#draining;
+  }
+
+  get pendingDialCount(): number {
+    return this.#dials.size;
+  }
+
+  get connectionCount(): number {
+    return this.#connections.size;
+  }
+
+  /** Whether reading from the agent waits for a frontend. */
+  get isReadingPaused(): boolean {
+    return this.#full.size > 0;
+  }
+
+  /** Ask the agent for a connection. `frontend` is told the outcome. @param timeoutMs - 0: none. */
+  dial(request: DialRequest, frontend: FrontendEnd, timeoutMs: number): Connection {
+    // Dial ids are chosen by frontends that do not know of each other; two of them may clash.
+    const wireDialId = this.#dials.has(request.dialId)
+      ? (this.#random.int63() as DialId)
+      : request.dialId;
+    const connection = new Connection(request, wireDialId, this, frontend, this.#ports);
+    this.#dials.set(wireDialId, connection);
+    connection.dial(timeoutMs);
+    return connection;
+  }
+
+  /** End the tunnel: every connection is closed, every dial fails. */
+  end(): void {
+    this.#loseConnections();
+    this.#carrier?.end();
+  }
+
+  // ConnectionTunnel
+
+  send(packet: ControlPacket): void {
+    this.#carrier?.send(packet);
+  }
+
+  sendData(connection: Connection, payload: Buffer): boolean {
+    if (this.#carrier?.sendData(connection.connectionId, payload) !== false) return true;
+    this.#waitingForRoom.add(connection);
+    return false;
+  }
+
+  pauseFor(connection: Connection): void {
+    if (this.#full.size === 0) this.#carrier?.pauseReading();
+    this.#full.add(connection);
+  }
+
+  resumeFor(connection: Connection): void {
+    if (this.#full.delete(connection) && this.#full.size === 0) this.#carrier?.resumeReading();
+  }
+
+  established(connection: Connection): void {
+    this.#dials.delete(connection.wireDialId);
+    this.#connections.set(connection.connectionId, connection);
+  }
+
+  forget(connection: Connection): void {
+    if (this.#dials.get(connection.wireDialId) === connection) {
+      this.#dials.delete(connection.wireDialId);
+    }
+    if (this.#connections.get(connection.connectionId) === connection) {
+      this.#connections.delete(connection.connectionId);
+    }
+    this.#waitingForRoom.delete(connection);
+    this.resumeFor(connection);
+  }
+
+  // CarrierHandler
+
+  control(packet: ControlPacket): void {
+    switch (packet.type) {
+      case PacketType.DIAL_RSP:
+        this.#dialResponse(packet);
+        return;
+      case PacketType.CLOSE_RSP:
+        this.#connections.get(packet.connectionId)?.closedByAgent(packet.error);
+        return;
+      case PacketType.DIAL_CLS:
+        this.#dials.get(packet.dialId)?.dialDropped();
+        return;
+      case PacketType.DRAIN:
+        this.#draining = true;
+        this.#ports.logger.info("tunnel.draining", { agentId: this.agentId });
+        return;
+      case PacketType.DIAL_REQ:
+      case PacketType.CLOSE_REQ:
+        // Not for a server to receive from an agent.
+        return;
+    }
+  }
+
+  data(connectionId: ConnectionId, piece: Buffer, first: boolean): void {
+    const connection = this.#connections.get(connectionId);
+    if (connection !== undefined) {
+      connection.receive(piece);
+    } else if (connectionId !== 0 && first) {
+      // Nobody wants it any more: the agent may close it.
+      this.send({ type: PacketType.CLOSE_REQ, connectionId });
+    }
+  }
+
+  drained(): void {
+    const waiting = [...this.#waitingForRoom];
+    this.#waitingForRoom.clear();
+    for (const connection of waiting) connection.tunnelReady();
+  }
+
+  ended(): void {
+    this.#loseConnections();
+    this.#carrier?.end();
+  }
+
+  closed(status: GrpcStatus): void {
+    this.#loseConnections();
+    if (status.code !== OK_STATUS.code) {
+      this.#ports.metrics.streamFailed("from_agent", status.code);
+    }
+    this.#owner.backendClosed(this, status);
+  }
+
+  #dialResponse(packet: DialResponsePacket): void {
+    const connection = this.#dials.get(packet.dialId);
+    if (connection === undefined) {
+      this.#ports.metrics.dialFailed("unrecognized_response");
+      // A late success: nobody waits for it, and the agent must not keep it open.
+      if (packet.connectionId !== 0) {
+        this.send({ type: PacketType.CLOSE_REQ, connectionId: packet.connectionId });
+      }
+    } else if (packet.error !== "") {
+      connection.dialRefused(packet.error);
+    } else if (packet.connectionId === 0 || this.#connections.has(packet.connectionId)) {
+      connection.dialRefused(`agent answered with unusable connection id ${packet.connectionId}`);
+    } else {
+      connection.dialed(packet.connectionId);
+    }
+  }
+
+  #loseConnections(): void {
+    for (const connection of [...this.#dials.values(), ...this.#connections.values()]) {
+      connection.tunnelLost();
+    }
+  }
+}

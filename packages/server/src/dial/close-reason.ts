@@ -1,0 +1,19 @@
+/**
+ * Why a connection ended. A closed set: it labels metrics and log lines, and tests rely on it.
+ *
+ * - `client_closed`: the frontend finished, in an orderly way.
+ * - `client_lost`: the frontend's socket or stream failed or went away.
+ * - `endpoint_closed`: the endpoint finished, in an orderly way.
+ * - `endpoint_error`: the endpoint's connection failed, a reset for instance.
+ * - `agent_lost`: the tunnel ended under it.
+ * - `protocol_error`: the frontend broke the protocol.
+ * - `shutdown`: this server was stopped.
+ */
+export type CloseReason =
+  | "client_closed"
+  | "client_lost"
+  | "endpoint_closed"
+  | "endpoint_error"
+  | "agent_lost"
+  | "protocol_error"
+  | "shutdown";

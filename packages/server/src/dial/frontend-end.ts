@@ -1,0 +1,44 @@
+import type { ConnectionId } from "@reachback/common";
+import type { CloseReason } from "./close-reason.ts";
+
+/** Why a dial did not become a connection. */
+export type DialFailure =
+  /** No agent can take it. */
+  | { readonly kind: "noAgent" }
+  /** The agent could not reach the endpoint; `error` is its text, in Go's words. */
+  | { readonly kind: "refused"; readonly error: string }
+  /** The agent's tunnel ended before it answered. */
+  | { readonly kind: "agentLost" }
+  /** The deadline passed before it answered. */
+  | { readonly kind: "timeout" }
+  /** The agent dropped the dial without an answer (DIAL_CLS). */
+  | { readonly kind: "dropped" };
+
+/**
+ * A frontend's end of one connection: where its bytes go and what it is told. It belongs to one
+ * dial, and to the connection that the dial becomes.
+ */
+export interface FrontendEnd {
+  /** The endpoint is reached. Comes before any data. */
+  dialed(connectionId: ConnectionId): void;
+
+  /** The dial failed. Nothing else comes. */
+  dialFailed(failure: DialFailure): void;
+
+  /**
+   * Take bytes from the endpoint.
+   *
+   * @returns false when enough is queued here; the frontend then calls `Connection.frontendReady`.
+   */
+  receive(piece: Buffer): boolean;
+
+  /** The agent takes bytes again after `Connection.send` returned false. */
+  agentReady(): void;
+
+  /**
+   * The connection is over, behind all its data. Comes once, whoever ended it.
+   *
+   * @param error - What the agent said; empty after an orderly end, and when the agent is gone.
+   */
+  closed(reason: CloseReason, error: string): void;
+}

@@ -1,0 +1,113 @@
+import type { Socket } from "node:net";
+import { SocketEnd } from "@reachback/common";
+import type { Clock, SocketEndLimits } from "@reachback/common";
+import type { CloseReason } from "../dial/close-reason.ts";
+import type { Connection, DialRequest } from "../dial/connection.ts";
+import type { DialBroker } from "../dial/dial-broker.ts";
+import type { DialFailure, FrontendEnd } from "../dial/frontend-end.ts";
+import { CONNECTION_ESTABLISHED, dialFailureAnswer } from "./connect-answers.ts";
+
+/** Bytes of a client in a hurry that are kept while its dial goes on; then it is not read. */
+const MAX_EARLY_BYTES = 64 * 1024;
+
+/** A CONNECT client's socket, from its request on: first a dial, then a tunnel. */
+export class ConnectTunnel implements FrontendEnd {
+  readonly #client: SocketEnd;
+  #connection: Connection | undefined;
+  #isDialed = false;
+  /** What the client sent before the dial was through. */
+  #early: Buffer[] = [];
+  #earlyBytes = 0;
+  /** Whether the client is not read because the agent, or the early bytes, are behind. */
+  #isPaused = false;
+
+  constructor(socket: Socket, limits: SocketEndLimits, clock: Clock, onClosed: () => void) {
+    this.#client = new SocketEnd(socket, limits, clock, {
+      data: (piece) => {
+        this.#fromClient(piece);
+      },
+      ended: () => {
+        this.#clientLeft("client_closed");
+      },
+      drained: () => {
+        this.#connection?.frontendReady();
+      },
+      closed: (error) => {
+        this.#clientLeft(error === undefined ? "client_closed" : "client_lost");
+        onClosed();
+      },
+    });
+  }
+
+  /** @param head - What came in one segment with the request: the tunnel's first bytes. */
+  dial(request: DialRequest, head: Buffer, broker: DialBroker): void {
+    if (head.length > 0) this.#fromClient(head);
+    this.#connection = broker.dial(request, this);
+    // The client is read while it waits, or nobody would notice that it leaves.
+    if (!this.#isPaused) this.#client.resumeReading();
+  }
+
+  /** Cut the client off, at once. */
+  destroy(): void {
+    this.#client.reset();
+  }
+
+  // FrontendEnd
+
+  dialed(): void {
+    this.#isDialed = true;
+    this.#client.write(Buffer.from(CONNECTION_ESTABLISHED));
+    const early = this.#early;
+    this.#early = [];
+    this.agentReady();
+    for (const piece of early) this.#toAgent(piece);
+  }
+
+  dialFailed(failure: DialFailure): void {
+    const answer = dialFailureAnswer(failure);
+    if (answer !== "") this.#client.write(Buffer.from(answer));
+    this.#client.close();
+  }
+
+  receive(piece: Buffer): boolean {
+    return this.#client.write(piece);
+  }
+
+  agentReady(): void {
+    if (!this.#isPaused) return;
+    this.#isPaused = false;
+    this.#client.resumeReading();
+  }
+
+  closed(reason: CloseReason): void {
+    // What ended too early must not look complete to the client.
+    if (reason === "endpoint_closed" || reason === "client_closed") this.#client.close();
+    else this.#client.resetBehindData();
+  }
+
+  #fromClient(piece: Buffer): void {
+    if (this.#isDialed) {
+      this.#toAgent(piece);
+      return;
+    }
+    this.#early.push(piece);
+    this.#earlyBytes += piece.length;
+    if (this.#earlyBytes >= MAX_EARLY_BYTES) this.#pause();
+  }
+
+  #toAgent(piece: Buffer): void {
+    if (this.#connection?.send(piece) === false) this.#pause();
+  }
+
+  #pause(): void {
+    this.#isPaused = true;
+    this.#client.pauseReading();
+  }
+
+  #clientLeft(reason: CloseReason): void {
+    if (this.#connection === undefined || this.#connection.isClosed) this.#client.close();
+    else this.#connection.abandon(reason);
+    // A dial that is abandoned tells nobody.
+    if (!this.#isDialed) this.#client.close();
+  }
+}

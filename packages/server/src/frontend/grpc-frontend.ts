@@ -1,0 +1,274 @@
+import { GrpcCode, OK_STATUS, PacketType } from "@reachback/common";
+import type {
+  Carrier,
+  CarrierHandler,
+  ConnectionId,
+  ControlPacket,
+  DialId,
+  DialRequestPacket,
+  GrpcMethod,
+  GrpcStatus,
+} from "@reachback/common";
+import type { CloseReason } from "../dial/close-reason.ts";
+import type { Connection } from "../dial/connection.ts";
+import type { DialBroker } from "../dial/dial-broker.ts";
+import type { DialFailure, FrontendEnd } from "../dial/frontend-end.ts";
+import type { ServerMetrics } from "../metrics.ts";
+
+/** The gRPC frontend: `ProxyService.Proxy`, one stream per connection. */
+export class GrpcFrontend {
+  readonly #broker: DialBroker;
+  readonly #metrics: ServerMetrics;
+  readonly #streams = new Set<ProxyStream>();
+
+  constructor(broker: DialBroker, metrics: ServerMetrics) {
+    this.#broker = broker;
+    this.#metrics = metrics;
+  }
+
+  get streamCount(): number {
+    return this.#streams.size;
+  }
+
+  readonly proxy: GrpcMethod = (call) => {
+    const stream = new ProxyStream(this.#broker, (status) => {
+      this.#streams.delete(stream);
+      if (status.code !== GrpcCode.OK) this.#metrics.streamFailed("from_client", status.code);
+    });
+    this.#streams.add(stream);
+    const { toClient, fromClient } = this.#metrics.packets;
+    stream.attach(call.accept({ sent: toClient, received: fromClient }, stream));
+    return undefined;
+  };
+}
+
+/** What an agent would say to a CLOSE_REQ for a connection that it does not have. */
+const UNKNOWN_CONNECTION = "Unknown connectID";
+
+/**
+ * One `Proxy` stream. What each packet does, and every text, is upstream's (PROTOCOL.md,
+ * "Frontend streams"), with one difference: a frontend only ever reaches its own connections,
+ * whatever ids it uses.
+ */
+class ProxyStream implements CarrierHandler {
+  readonly #broker: DialBroker;
+  readonly #onClosed: (status: GrpcStatus) => void;
+  #carrier: Carrier | undefined;
+  /** Dials and connections of this stream; one in practice. */
+  readonly #ends = new Set<ProxyEnd>();
+  #hasDialed = false;
+  /** The connection that the first DATA was for: the only one that DATA may be for. */
+  #dataId: ConnectionId | undefined;
+  /** After certain packets, everything else is read and dropped until the client ends the stream. */
+  #deaf = false;
+  #agentBusy = false;
+  /** The client has ended the stream: nobody listens any more. */
+  #over = false;
+
+  constructor(broker: DialBroker, onClosed: (status: GrpcStatus) => void) {
+    this.#broker = broker;
+    this.#onClosed = onClosed;
+  }
+
+  attach(carrier: Carrier): void {
+    this.#carrier = carrier;
+  }
+
+  // CarrierHandler
+
+  control(packet: ControlPacket): void {
+    if (this.#deaf) return;
+    switch (packet.type) {
+      case PacketType.DIAL_REQ:
+        this.#dial(packet);
+        return;
+      case PacketType.CLOSE_REQ:
+        this.#closeRequest(packet.connectionId);
+        return;
+      case PacketType.DIAL_CLS:
+        // Also finds the dial that has just been answered: the client gave it up before it knew.
+        this.#endOfDial(packet.dialId)?.connection?.abandon("client_closed");
+        return;
+      case PacketType.DIAL_RSP:
+      case PacketType.CLOSE_RSP:
+      case PacketType.DRAIN:
+        return;
+    }
+  }
+
+  data(connectionId: ConnectionId, piece: Buffer): void {
+    if (this.#deaf || connectionId === 0) return;
+    if (!this.#hasDialed) {
+      this.#sendClosed(connectionId, "backend not initialized");
+      this.#deaf = true;
+      return;
+    }
+    this.#dataId ??= connectionId;
+    if (connectionId !== this.#dataId) {
+      this.#mismatch(connectionId, this.#dataId);
+      return;
+    }
+    const connection = this.#endOf(connectionId)?.connection;
+    if (connection?.send(piece) === false && !this.#agentBusy) {
+      this.#agentBusy = true;
+      this.#carrier?.pauseReading();
+    }
+  }
+
+  drained(): void {
+    for (const end of this.#ends) end.connection?.frontendReady();
+  }
+
+  ended(): void {
+    this.#abandonAll("client_closed");
+    this.#carrier?.end();
+  }
+
+  closed(status: GrpcStatus): void {
+    this.#abandonAll(status.code === OK_STATUS.code ? "client_closed" : "client_lost");
+    this.#onClosed(status);
+  }
+
+  // For the ends
+
+  sendControl(packet: ControlPacket): void {
+    if (!this.#over) this.#carrier?.send(packet);
+  }
+
+  sendData(connectionId: ConnectionId, piece: Buffer): boolean {
+    return this.#carrier?.sendData(connectionId, piece) ?? true;
+  }
+
+  agentReady(): void {
+    if (!this.#agentBusy) return;
+    this.#agentBusy = false;
+    this.#carrier?.resumeReading();
+  }
+
+  forget(end: ProxyEnd): void {
+    this.#ends.delete(end);
+    this.agentReady();
+  }
+
+  #dial(packet: DialRequestPacket): void {
+    const end = new ProxyEnd(this, packet.dialId);
+    this.#ends.add(end);
+    const connection = this.#broker.dial(packet, end);
+    if (connection === undefined) {
+      this.#deaf = true;
+      return;
+    }
+    end.connection = connection;
+    this.#hasDialed = true;
+  }
+
+  #closeRequest(connectionId: ConnectionId): void {
+    if (!this.#hasDialed) {
+      this.#sendClosed(connectionId, "backend uninitialized");
+      return;
+    }
+    this.#deaf = true;
+    const end = this.#endOf(connectionId);
+    if (end?.connection !== undefined) end.connection.requestClose();
+    else if (connectionId !== this.#dataId) this.#sendClosed(connectionId, UNKNOWN_CONNECTION);
+  }
+
+  /** DATA for a second connection: both are closed. */
+  #mismatch(second: ConnectionId, first: ConnectionId): void {
+    this.#deaf = true;
+    for (const connectionId of [second, first]) {
+      this.#endOf(connectionId)?.connection?.requestClose();
+      this.#sendClosed(connectionId, "mismatched connection IDs");
+    }
+  }
+
+  #sendClosed(connectionId: ConnectionId, error: string): void {
+    this.sendControl({ type: PacketType.CLOSE_RSP, connectionId, error });
+  }
+
+  #endOf(connectionId: ConnectionId): ProxyEnd | undefined {
+    for (const end of this.#ends) {
+      if (end.connection?.connectionId === connectionId) return end;
+    }
+    return undefined;
+  }
+
+  #endOfDial(dialId: DialId): ProxyEnd | undefined {
+    for (const end of this.#ends) if (end.dialId === dialId) return end;
+    return undefined;
+  }
+
+  #abandonAll(reason: CloseReason): void {
+    this.#over = true;
+    for (const end of [...this.#ends]) end.connection?.abandon(reason);
+    this.#ends.clear();
+  }
+}
+
+/** The stream's end of one of its connections. */
+class ProxyEnd implements FrontendEnd {
+  readonly dialId: DialId;
+  connection: Connection | undefined;
+  readonly #stream: ProxyStream;
+  #connectionId = 0 as ConnectionId;
+
+  constructor(stream: ProxyStream, dialId: DialId) {
+    this.#stream = stream;
+    this.dialId = dialId;
+  }
+
+  dialed(connectionId: ConnectionId): void {
+    this.#connectionId = connectionId;
+    this.#stream.sendControl({
+      type: PacketType.DIAL_RSP,
+      dialId: this.dialId,
+      connectionId,
+      error: "",
+    });
+  }
+
+  dialFailed(failure: DialFailure): void {
+    this.#stream.forget(this);
+    const { dialId } = this;
+    if (failure.kind === "dropped") {
+      this.#stream.sendControl({ type: PacketType.DIAL_CLS, dialId });
+      return;
+    }
+    this.#stream.sendControl({
+      type: PacketType.DIAL_RSP,
+      dialId,
+      connectionId: 0 as ConnectionId,
+      error: dialErrorText(failure),
+    });
+  }
+
+  receive(piece: Buffer): boolean {
+    return this.#stream.sendData(this.#connectionId, piece);
+  }
+
+  agentReady(): void {
+    this.#stream.agentReady();
+  }
+
+  closed(_reason: CloseReason, error: string): void {
+    this.#stream.forget(this);
+    this.#stream.sendControl({
+      type: PacketType.CLOSE_RSP,
+      connectionId: this.#connectionId,
+      error,
+    });
+  }
+}
+
+function dialErrorText(failure: Exclude<DialFailure, { kind: "dropped" }>): string {
+  switch (failure.kind) {
+    case "noAgent":
+      return "No agent available";
+    case "refused":
+      return failure.error;
+    case "agentLost":
+      return "agent connection lost";
+    case "timeout":
+      return "timed out waiting for backend dial";
+  }
+}

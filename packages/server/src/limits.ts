@@ -1,0 +1,55 @@
+import type { Http2Limits, SocketEndLimits } from "@reachback/common";
+
+// Every bound of the server that is not a flag. LIMITS.md says what happens when one is reached.
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+
+/**
+ * HTTP/2 towards agents. The windows are what a tunnel may have under way: 16 MiB carry 300 MB/s
+ * over 50 ms. Frames hold a whole DATA packet of 64 KiB with its head.
+ */
+export const AGENT_HTTP2: Http2Limits = {
+  streamWindowBytes: 16 * MIB,
+  connectionWindowBytes: 16 * MIB,
+  maxFrameBytes: 65 * KIB,
+  maxStreams: 100,
+  maxHeaderListBytes: 64 * KIB,
+  writeHighWaterBytes: 256 * KIB,
+};
+
+/** HTTP/2 towards frontends: many streams, each paced on its own. */
+export const FRONTEND_HTTP2: Http2Limits = {
+  streamWindowBytes: 1 * MIB,
+  connectionWindowBytes: 16 * MIB,
+  maxFrameBytes: 65 * KIB,
+  maxStreams: 16_384,
+  maxHeaderListBytes: 64 * KIB,
+  writeHighWaterBytes: 256 * KIB,
+};
+
+/** Sockets of CONNECT clients. */
+export const CONNECT_SOCKET: SocketEndLimits = {
+  writeHighWaterBytes: 256 * KIB,
+  closeStallMs: 10_000,
+};
+
+/** Go's limit, 1 MiB and 4 KiB of slack. */
+export const MAX_CONNECT_HEAD_BYTES = 1 * MIB + 4 * KIB;
+
+/** From accept, or the answer before, to a whole HTTP request head; also upstream's. */
+export const HEAD_TIMEOUT_MS = 60_000;
+
+/** From accept to the first gRPC call on an HTTP/2 connection. */
+export const FIRST_REQUEST_TIMEOUT_MS = 60_000;
+
+export const TLS_HANDSHAKE_TIMEOUT_MS = 20_000;
+
+/** For the answer to a keepalive ping; gRPC's default. */
+export const KEEPALIVE_TIMEOUT_MS = 20_000;
+
+/** How long the last bytes of a refused HTTP request may take to leave. */
+export const REFUSAL_LINGER_MS = 5_000;
+
+/** How long sockets may take to get rid of their last bytes when the server stops. */
+export const STOP_LINGER_MS = 2_000;

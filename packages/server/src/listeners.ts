@@ -1,0 +1,168 @@
+import {
+  ListenError,
+  SocketListener,
+  joinHostPort,
+  loadCaPool,
+  loadKeyPair,
+  serverTlsOptions,
+} from "@reachback/common";
+import type {
+  CaPool,
+  Clock,
+  Logger,
+  ServerTlsSettings,
+  SocketListenerHandler,
+  SocketListenerOptions,
+} from "@reachback/common";
+import type { Socket } from "node:net";
+import { TLS_HANDSHAKE_TIMEOUT_MS } from "./limits.ts";
+import type { ServerOptions } from "./options.ts";
+import type { FrontendSpec } from "./options/frontend-spec.ts";
+
+/** What opening a listener needs from the server around it. */
+export interface ListenerPorts {
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** An error of upstream's form: what failed first, then why. */
+class StartError extends Error {}
+
+/**
+ * Open the listener of a frontend; `accept` gets its sockets.
+ *
+ * @throws in upstream's words if its TLS material or its address cannot be used.
+ */
+export async function openFrontendListener(
+  spec: FrontendSpec,
+  options: ServerOptions,
+  accept: (socket: Socket) => void,
+  ports: ListenerPorts,
+): Promise<SocketListener> {
+  const { protocol, address } = spec;
+  const handler = handlerFor(`${protocol} frontend`, accept, ports.logger);
+  return failingAs("failed to run the frontend server", () => {
+    if (address.kind === "unix") {
+      const unix: SocketListenerOptions = {
+        address: {
+          ...address,
+          mode: options.unixSocketMode,
+          replaceStale: options.deleteExistingUnixSocket,
+        },
+        handshakeTimeoutMs: TLS_HANDSHAKE_TIMEOUT_MS,
+      };
+      return open(
+        unix,
+        `failed to get uds listener: failed to listen(unix) name ${address.path}`,
+        handler,
+      );
+    }
+    const alpn = protocol === "grpc" ? "h2" : "http/1.1";
+    const { serverCertPath, serverKeyPath, serverCaCertPath } = options;
+    return open(
+      {
+        address,
+        tls: tlsOf(serverCertPath, serverKeyPath, serverCaCertPath, alpn, options, ports),
+        // Go's gRPC clients and servers insist on ALPN, its HTTP/1 ones do not.
+        ...(protocol === "grpc" ? { requiredAlpn: alpn } : {}),
+        handshakeTimeoutMs: TLS_HANDSHAKE_TIMEOUT_MS,
+      },
+      `failed to listen on ${joinHostPort(address.host, address.port)}`,
+      handler,
+    );
+  });
+}
+
+/**
+ * Open the listener for agents.
+ *
+ * @throws in upstream's words if its TLS material or its address cannot be used; and if nothing
+ * would authenticate agents.
+ */
+export async function openAgentListener(
+  options: ServerOptions,
+  accept: (socket: Socket) => void,
+  ports: ListenerPorts,
+): Promise<SocketListener> {
+  const { agentBindAddress: host, agentPort: port, clusterCertPath, clusterKeyPath } = options;
+  const { clusterCaCertPath } = options;
+  const handler = handlerFor("agents", accept, ports.logger);
+  return failingAs("failed to run the agent server", () => {
+    const tls = tlsOf(clusterCertPath, clusterKeyPath, clusterCaCertPath, "h2", options, ports);
+    if (clusterCaCertPath === "" && !options.allowUnauthenticatedAgents) {
+      throw new StartError(
+        "nothing would authenticate agents: set --cluster-ca-cert to the CA of their certificates, " +
+          "or --insecure-allow-unauthenticated-agents to let in whoever reaches the port",
+      );
+    }
+    return open(
+      {
+        address: { kind: "tcp", host, port },
+        tls,
+        requiredAlpn: "h2",
+        handshakeTimeoutMs: TLS_HANDSHAKE_TIMEOUT_MS,
+      },
+      `failed to listen on ${joinHostPort(host, port)}`,
+      handler,
+    );
+  });
+}
+
+function tlsOf(
+  certPath: string,
+  keyPath: string,
+  caPath: string,
+  alpn: string,
+  options: ServerOptions,
+  ports: ListenerPorts,
+): ReturnType<typeof serverTlsOptions> {
+  const settings: ServerTlsSettings = {
+    keyPair: loadKeyPair(certPath, keyPath, ports.clock),
+    clientCa: caPath === "" ? undefined : caPoolFrom(caPath, ports),
+    alpnProtocols: [alpn],
+    minVersion: options.tlsMinVersion,
+    ciphers: options.tlsCiphers,
+  };
+  return serverTlsOptions(settings);
+}
+
+function caPoolFrom(path: string, ports: ListenerPorts): CaPool {
+  const pool = loadCaPool(path, ports.clock);
+  for (const warning of pool.warnings) ports.logger.warn("tls.warning", { path, warning });
+  return pool;
+}
+
+function handlerFor(
+  listener: string,
+  accept: (socket: Socket) => void,
+  logger: Logger,
+): SocketListenerHandler {
+  return {
+    accepted: accept,
+    rejected: (reason, peer) => {
+      logger.warn("listener.rejected", { listener, reason, peer });
+    },
+  };
+}
+
+async function open(
+  options: SocketListenerOptions,
+  what: string,
+  handler: SocketListenerHandler,
+): Promise<SocketListener> {
+  try {
+    return await SocketListener.open(options, handler);
+  } catch (error) {
+    if (!(error instanceof ListenError)) throw error;
+    throw new StartError(`${what}: ${error.message}`, { cause: error });
+  }
+}
+
+async function failingAs<Result>(what: string, action: () => Promise<Result>): Promise<Result> {
+  try {
+    return await action();
+  } catch (error) {
+    if (!(error instanceof Error)) throw error;
+    throw new StartError(`${what}: ${error.message}`, { cause: error });
+  }
+}

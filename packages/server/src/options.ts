@@ -1,0 +1,151 @@
+import { UsageError, deepFreeze, opensslCiphers, resolveLoggingOptions } from "@reachback/common";
+import type { LoggingOptions, OptionPorts, Program } from "@reachback/common";
+import type { FrontendSpec } from "./options/frontend-spec.ts";
+import { isFrontendProtocol } from "./options/frontend-spec.ts";
+import type { ProxyStrategy } from "./options/proxy-strategies.ts";
+import { proxyStrategiesFrom } from "./options/proxy-strategies.ts";
+import {
+  chosenCipherSuites,
+  firstAddress,
+  serverFlagProblems,
+} from "./options/server-flag-problems.ts";
+import type { ServerFlags } from "./options/server-flag-problems.ts";
+import { SERVER_FLAGS } from "./options/server-flags.ts";
+
+/** How a server is to run, checked as far as it can be without opening a file or a socket. */
+export interface ServerOptions {
+  /** Names this server towards agents; unique among replicas. */
+  readonly serverId: string;
+  /** How many servers agents are told there are. */
+  readonly serverCount: number;
+
+  /** All frontends, the one from `--mode` and its companions first. Never empty. */
+  readonly frontends: readonly FrontendSpec[];
+  /** Permissions of the Unix sockets among the frontends. */
+  readonly unixSocketMode: number;
+  /** Whether a socket file that nobody listens on is replaced rather than an error. */
+  readonly deleteExistingUnixSocket: boolean;
+  /** TLS material of the TCP frontends; empty for none. */
+  readonly serverCertPath: string;
+  readonly serverKeyPath: string;
+  /** CAs of frontend clients; empty only if {@link allowUnauthenticatedFrontends}, or for no TCP. */
+  readonly serverCaCertPath: string;
+  readonly allowUnauthenticatedFrontends: boolean;
+  readonly frontendKeepaliveTimeMs: number;
+
+  /** Empty for all interfaces. */
+  readonly agentBindAddress: string;
+  readonly agentPort: number;
+  /** TLS material of the agent listener; empty for none, which cannot be started with. */
+  readonly clusterCertPath: string;
+  readonly clusterKeyPath: string;
+  /** CAs of agents; with an empty one the listener may open only if {@link allowUnauthenticatedAgents}. */
+  readonly clusterCaCertPath: string;
+  readonly allowUnauthenticatedAgents: boolean;
+  readonly keepaliveTimeMs: number;
+
+  /** Tried in order; may repeat one. Never empty. */
+  readonly proxyStrategies: readonly ProxyStrategy[];
+  /** 0 for no limit. */
+  readonly backendDialTimeoutMs: number;
+  /** 0 for an immediate shutdown. */
+  readonly gracefulShutdownTimeoutMs: number;
+  /** Packets queued towards one peer without flow control; at least 1. */
+  readonly xfrChannelSize: number;
+
+  /** For Node's `ciphers`, on TCP frontends and the agent listener. */
+  readonly tlsCiphers: string;
+  readonly tlsMinVersion: "TLSv1.2" | "TLSv1.3";
+
+  /** Empty for all interfaces, here and below. */
+  readonly healthBindAddress: string;
+  readonly healthPort: number;
+  readonly adminBindAddress: string;
+  readonly adminPort: number;
+  readonly enableProfiling: boolean;
+  readonly enableContentionProfiling: boolean;
+
+  readonly logging: LoggingOptions;
+}
+
+/**
+ * Check the flags of a server and turn them into options.
+ *
+ * The flags of what is not supported yet are checked too, but have no option.
+ *
+ * @returns Frozen options.
+ * @throws {UsageError} with every problem, upstream's first one first.
+ */
+export function resolveServerOptions(flags: ServerFlags, ports: OptionPorts): ServerOptions {
+  const { values } = flags;
+  const [problem, ...more] = serverFlagProblems(flags, ports.fileExists);
+  if (problem !== undefined) throw new UsageError([problem, ...more]);
+
+  return deepFreeze<ServerOptions>({
+    serverId: values["server-id"] === "" ? ports.random.uuid() : values["server-id"],
+    serverCount: values["server-count"],
+
+    frontends: [firstFrontend(values), ...values.frontend],
+    unixSocketMode: values["uds-mode"],
+    deleteExistingUnixSocket: values["delete-existing-uds-file"],
+    serverCertPath: values["server-cert"],
+    serverKeyPath: values["server-key"],
+    serverCaCertPath: values["server-ca-cert"],
+    allowUnauthenticatedFrontends: values["insecure-allow-unauthenticated-frontends"],
+    frontendKeepaliveTimeMs: values["frontend-keepalive-time"],
+
+    agentBindAddress: values["agent-bind-address"],
+    agentPort: values["agent-port"],
+    clusterCertPath: values["cluster-cert"],
+    clusterKeyPath: values["cluster-key"],
+    clusterCaCertPath: values["cluster-ca-cert"],
+    allowUnauthenticatedAgents: values["insecure-allow-unauthenticated-agents"],
+    keepaliveTimeMs: values["keepalive-time"],
+
+    proxyStrategies: proxyStrategiesFrom(values["proxy-strategies"]),
+    backendDialTimeoutMs: values["backend-dial-timeout"],
+    gracefulShutdownTimeoutMs: values["graceful-shutdown-timeout"],
+    xfrChannelSize: values["xfr-channel-size"],
+
+    tlsCiphers: opensslCiphers(chosenCipherSuites(values)),
+    tlsMinVersion: values["tls-min-version"] === "VersionTLS13" ? "TLSv1.3" : "TLSv1.2",
+
+    healthBindAddress: values["health-bind-address"],
+    healthPort: values["health-port"],
+    adminBindAddress: values["admin-bind-address"],
+    adminPort: values["admin-port"],
+    enableProfiling: values["enable-profiling"],
+    enableContentionProfiling: values["enable-contention-profiling"],
+
+    logging: resolveLoggingOptions(flags),
+  });
+}
+
+/** The frontend that upstream's flags describe. */
+function firstFrontend(values: ServerFlags["values"]): FrontendSpec {
+  const { mode } = values;
+  if (!isFrontendProtocol(mode)) throw new Error(`unchecked mode ${mode}`);
+  return { protocol: mode, address: firstAddress(values) };
+}
+
+/** The server as a command-line program. */
+export function serverProgram(version: string): Program<typeof SERVER_FLAGS, ServerOptions> {
+  return {
+    name: "reachback-server",
+    version,
+    summary:
+      "Runs beside kube-apiserver: takes its requests for connections and carries them through the\n" +
+      "tunnels that agents have opened, to kubelets, pods and services.",
+    examples: `\
+  # gRPC for an apiserver on this host; agents by mutual TLS on port 8091
+  reachback-server --uds-name=/run/reachback/server.sock --server-port=0 \\
+    --cluster-cert=server.crt --cluster-key=server.key --cluster-ca-cert=agents-ca.crt
+
+  # HTTP CONNECT by mutual TLS on port 8090 for an apiserver elsewhere
+  reachback-server --mode=http-connect \\
+    --server-cert=server.crt --server-key=server.key --server-ca-cert=clients-ca.crt \\
+    --cluster-cert=server.crt --cluster-key=server.key --cluster-ca-cert=agents-ca.crt`,
+    flags: SERVER_FLAGS,
+    resolve: resolveServerOptions,
+  };
+}

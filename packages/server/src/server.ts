@@ -1,0 +1,291 @@
+import type { Socket } from "node:net";
+import {
+  GrpcServer,
+  MetricRegistry,
+  OpsListener,
+  metricsRoute,
+  profilingRoutes,
+  serverHealthRoutes,
+} from "@reachback/common";
+import type { Clock, FamilyTextSource, Logger, Random, SocketListener } from "@reachback/common";
+import { BackendRegistry } from "./backend/backend-registry.ts";
+import { ConnectService } from "./backend/connect-service.ts";
+import type { ConnectionPorts } from "./dial/connection.ts";
+import { DialBroker } from "./dial/dial-broker.ts";
+import { ConnectFrontend } from "./frontend/connect-frontend.ts";
+import { GrpcFrontend } from "./frontend/grpc-frontend.ts";
+import {
+  AGENT_HTTP2,
+  CONNECT_SOCKET,
+  FIRST_REQUEST_TIMEOUT_MS,
+  FRONTEND_HTTP2,
+  HEAD_TIMEOUT_MS,
+  KEEPALIVE_TIMEOUT_MS,
+  MAX_CONNECT_HEAD_BYTES,
+  REFUSAL_LINGER_MS,
+  STOP_LINGER_MS,
+} from "./limits.ts";
+import { openAgentListener, openFrontendListener } from "./listeners.ts";
+import { ServerMetrics } from "./metrics.ts";
+import type { ServerOptions } from "./options.ts";
+import type { FrontendProtocol } from "./options/frontend-spec.ts";
+
+export interface ServerPorts {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+  /** Metrics of the process, which only its executable can make. */
+  readonly processMetrics?: FamilyTextSource;
+}
+
+/** A proxy server: its listeners, and everything behind them. */
+export class Server {
+  readonly #options: ServerOptions;
+  readonly #ports: ServerPorts;
+  readonly #registry: BackendRegistry;
+  readonly #grpcFrontend: GrpcFrontend;
+  readonly #connectFrontend: ConnectFrontend;
+  readonly #frontendGrpcServer: GrpcServer;
+  readonly #agentGrpcServer: GrpcServer;
+  readonly #metricRegistry = new MetricRegistry();
+  readonly #metrics: ServerMetrics;
+
+  readonly #frontendListeners: SocketListener[] = [];
+  #agentListener: SocketListener | undefined;
+  #healthListener: OpsListener | undefined;
+  #adminListener: OpsListener | undefined;
+  #isStopping = false;
+  #stopped: Promise<void> | undefined;
+  #onIdle: (() => void) | undefined;
+
+  private constructor(options: ServerOptions, ports: ServerPorts) {
+    const { clock, random, logger } = ports;
+    this.#options = options;
+    this.#ports = ports;
+    this.#metrics = new ServerMetrics(this.#metricRegistry);
+    if (ports.processMetrics !== undefined) this.#metricRegistry.addSource(ports.processMetrics);
+
+    this.#registry = new BackendRegistry(options.proxyStrategies, random);
+    const broker = new DialBroker(
+      this.#registry,
+      options.backendDialTimeoutMs,
+      this.#metrics,
+      logger,
+    );
+    this.#grpcFrontend = new GrpcFrontend(broker, this.#metrics);
+    this.#connectFrontend = new ConnectFrontend(
+      {
+        headTimeoutMs: HEAD_TIMEOUT_MS,
+        maxHeadBytes: MAX_CONNECT_HEAD_BYTES,
+        lingerMs: REFUSAL_LINGER_MS,
+        socketLimits: CONNECT_SOCKET,
+      },
+      broker,
+      clock,
+      random,
+    );
+    this.#frontendGrpcServer = new GrpcServer(
+      {
+        services: { ProxyService: { Proxy: this.#grpcFrontend.proxy } },
+        limits: FRONTEND_HTTP2,
+        keepalive: {
+          intervalMs: options.frontendKeepaliveTimeMs,
+          timeoutMs: KEEPALIVE_TIMEOUT_MS,
+        },
+        firstRequestTimeoutMs: FIRST_REQUEST_TIMEOUT_MS,
+      },
+      clock,
+    );
+    const connectionPorts: ConnectionPorts = {
+      clock,
+      metrics: this.#metrics,
+      logger,
+      connectionEnded: () => {
+        if (this.#isIdle) this.#onIdle?.();
+      },
+    };
+    const connectService = new ConnectService(options, this.#registry, connectionPorts, random);
+    this.#agentGrpcServer = new GrpcServer(
+      {
+        services: { AgentService: { Connect: connectService.connect } },
+        limits: AGENT_HTTP2,
+        keepalive: { intervalMs: options.keepaliveTimeMs, timeoutMs: KEEPALIVE_TIMEOUT_MS },
+        firstRequestTimeoutMs: FIRST_REQUEST_TIMEOUT_MS,
+      },
+      clock,
+    );
+    this.#provideGauges();
+  }
+
+  /**
+   * Start a server: all its listeners, or none.
+   *
+   * @throws in upstream's words if one of them cannot be opened.
+   */
+  static async start(options: ServerOptions, ports: ServerPorts): Promise<Server> {
+    const server = new Server(options, ports);
+    try {
+      await server.#open();
+    } catch (error) {
+      server.#destroy();
+      throw error;
+    }
+    return server;
+  }
+
+  /** Ports that were bound, for whoever asked for any free one: frontends in their order. */
+  get ports(): { frontends: number[]; agent: number; health: number; admin: number } {
+    return {
+      frontends: this.#frontendListeners.map((listener) => listener.port),
+      agent: this.#agentListener?.port ?? 0,
+      health: this.#healthListener?.port ?? 0,
+      admin: this.#adminListener?.port ?? 0,
+    };
+  }
+
+  /**
+   * Stop: at once, or with `gracefulShutdownTimeoutMs` after the connections that are open have
+   * ended or that time has passed. What is cut then is told so: CLOSE_RSP to gRPC frontends, a
+   * reset to CONNECT clients. Idempotent; resolves when nothing is left.
+   */
+  stop(): Promise<void> {
+    this.#stopped ??= this.#stop();
+    return this.#stopped;
+  }
+
+  async #open(): Promise<void> {
+    const { options, ports } = { options: this.#options, ports: this.#ports };
+    ports.logger.info("server.identity", {
+      serverId: options.serverId,
+      serverCount: options.serverCount,
+      strategies: options.proxyStrategies.join(","),
+    });
+    for (const spec of options.frontends) {
+      const accept = this.#acceptorOf(spec.protocol);
+      const listener = await openFrontendListener(spec, options, accept, ports);
+      this.#frontendListeners.push(listener);
+      ports.logger.info("listener.opened", {
+        listener: `${spec.protocol} frontend`,
+        address: listener.name,
+      });
+    }
+    this.#agentListener = await openAgentListener(
+      options,
+      (socket) => {
+        this.#agentGrpcServer.accept(socket);
+      },
+      ports,
+    );
+    ports.logger.info("listener.opened", { listener: "agents", address: this.#agentListener.name });
+    this.#adminListener = await OpsListener.open(
+      {
+        name: "admin server",
+        host: options.adminBindAddress,
+        port: options.adminPort,
+        routes: [
+          metricsRoute(this.#metricRegistry),
+          ...profilingRoutes(
+            { enabled: options.enableProfiling, contention: options.enableContentionProfiling },
+            ports,
+          ),
+        ],
+      },
+      ports,
+    );
+    this.#healthListener = await OpsListener.open(
+      {
+        name: "health server",
+        host: options.healthBindAddress,
+        port: options.healthPort,
+        routes: [
+          ...serverHealthRoutes(() => !this.#isStopping && this.#registry.isReady),
+          metricsRoute(this.#metricRegistry),
+        ],
+      },
+      ports,
+    );
+  }
+
+  #acceptorOf(protocol: FrontendProtocol): (socket: Socket) => void {
+    return protocol === "grpc"
+      ? (socket) => {
+          this.#frontendGrpcServer.accept(socket);
+        }
+      : (socket) => {
+          this.#connectFrontend.accept(socket);
+        };
+  }
+
+  get #isIdle(): boolean {
+    return this.#registry.connectionCount() === 0 && this.#registry.pendingDialCount() === 0;
+  }
+
+  async #stop(): Promise<void> {
+    this.#isStopping = true;
+    for (const listener of this.#frontendListeners) listener.close();
+    this.#agentListener?.close();
+    this.#connectFrontend.close();
+    if (this.#options.gracefulShutdownTimeoutMs > 0) {
+      await this.#idleWithin(this.#options.gracefulShutdownTimeoutMs);
+    }
+    // From here on everything ends, each with its last word: agents first, because what ends there
+    // is what frontends are told.
+    for (const backend of [...this.#registry.backends]) backend.end();
+    this.#agentGrpcServer.close();
+    this.#frontendGrpcServer.close();
+    const listeners = [this.#agentListener, ...this.#frontendListeners];
+    const empty = listeners.flatMap((listener) => listener?.whenEmpty() ?? []);
+    await this.#within(STOP_LINGER_MS, Promise.all(empty));
+    this.#destroy();
+    await this.#healthListener?.close();
+    await this.#adminListener?.close();
+  }
+
+  #idleWithin(timeoutMs: number): Promise<void> {
+    if (this.#isIdle) return Promise.resolve();
+    return this.#within(
+      timeoutMs,
+      new Promise<void>((resolve) => {
+        this.#onIdle = resolve;
+      }),
+    );
+  }
+
+  /** Resolves with `event`, or after `timeoutMs`. */
+  #within(timeoutMs: number, event: Promise<unknown>): Promise<void> {
+    return new Promise((resolve) => {
+      const cancel = this.#ports.clock.schedule(timeoutMs, resolve);
+      void event.then(() => {
+        cancel();
+        resolve();
+      });
+    });
+  }
+
+  #destroy(): void {
+    this.#agentGrpcServer.destroy();
+    this.#frontendGrpcServer.destroy();
+    this.#connectFrontend.destroy();
+    for (const listener of this.#frontendListeners) listener.destroy();
+    this.#agentListener?.destroy();
+    void this.#healthListener?.close();
+    void this.#adminListener?.close();
+  }
+
+  #provideGauges(): void {
+    const registry = this.#registry;
+    this.#metrics.gauges({
+      grpcConnections: () =>
+        new Map([
+          ["Proxy", this.#grpcFrontend.streamCount],
+          ["Connect", registry.backends.size],
+        ]),
+      httpConnections: () => this.#connectFrontend.requestCount,
+      pendingDials: () => registry.pendingDialCount(),
+      establishedConnections: () => registry.connectionCount(),
+      readyBackends: () => registry.keyCounts(),
+      readyBackendConnections: () => registry.agentCount(),
+      fullReceiveChannels: () => new Map([["Connect", registry.pausedCount()]]),
+    });
+  }
+}
