@@ -7,6 +7,7 @@
 
 import { spawn } from "node:child_process";
 import { readdirSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -46,6 +47,10 @@ const child = spawn(
     "--conditions=@reachback/source",
     ...(stripsTypes ? [] : ["--import", "tsx"]),
     "--test",
+    // A test that hangs fails by name instead of holding the run up.
+    "--test-timeout=120000",
+    // Node leaves one core free, which on two cores is half of them; much here waits.
+    `--test-concurrency=${availableParallelism()}`,
     ...runnerOptions,
     ...files,
   ],

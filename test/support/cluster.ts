@@ -6,10 +6,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { Agent } from "@reachback/agent";
-import type { AgentOptions } from "@reachback/agent";
+import type { AgentOptions, HostLookup } from "@reachback/agent";
 import { Client } from "@reachback/client";
 import { opensslCiphers, silentLogger, systemClock, systemRandom } from "@reachback/common";
-import type { Logger, LoggingOptions } from "@reachback/common";
+import type { Clock, Logger, LoggingOptions, Random } from "@reachback/common";
 import { Server } from "@reachback/server";
 import type { ServerOptions } from "@reachback/server";
 import { createTestPki } from "./pki.ts";
@@ -120,12 +120,19 @@ export async function startServer(
   };
 }
 
+export interface StartAgentOptions extends StartOptions {
+  readonly clock?: Clock;
+  readonly random?: Random;
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  readonly hostLookup?: HostLookup;
+}
+
 /** Start an agent for the server that listens for agents on `serverPort`. */
 export async function startAgent(
   t: TestContext,
   serverPort: number,
   overrides: Partial<AgentOptions> = {},
-  { logger = silentLogger }: StartOptions = {},
+  ports: StartAgentOptions = {},
 ): Promise<Agent> {
   const pki = createTestPki();
   const options: AgentOptions = {
@@ -159,8 +166,9 @@ export async function startAgent(
   const agent = await Agent.start(options, {
     clock: systemClock,
     random: systemRandom,
-    logger,
+    logger: silentLogger,
     version: "test",
+    ...ports,
   });
   t.after(() => agent.stop());
   return agent;

@@ -40,6 +40,20 @@ const definition = loadPackageDefinition(
 export type OracleCall = ClientDuplexStream<OraclePacket, OraclePacket>;
 export type OracleServerCall = ServerDuplexStream<OraclePacket, OraclePacket>;
 
+/** A call whose messages are the bytes of the wire, without gRPC's prefix. */
+export type OracleRawCall = ClientDuplexStream<Buffer, Buffer>;
+
+const packetFormat = definition.ProxyService.service["Proxy"];
+if (packetFormat === undefined) throw new Error("the proto has no method Proxy");
+
+/** The bytes that proto-loader makes of a packet. */
+export const encodePacket = packetFormat.requestSerialize as (
+  packet: Partial<OraclePacket>,
+) => Buffer;
+
+/** What proto-loader reads in the bytes of a packet. */
+export const decodePacket = packetFormat.responseDeserialize as (bytes: Buffer) => OraclePacket;
+
 /** grpc-js as the client of one service. Close it with `close()`. */
 export class OracleClient {
   readonly #client: Client;
@@ -69,6 +83,20 @@ export class OracleClient {
       ...((metadata === undefined ? [] : [metadata]) as [Metadata]),
     );
     return call;
+  }
+
+  /** {@link call}, with messages as they are on the wire. */
+  rawCall(metadata: Metadata, path: string = this.#path): OracleRawCall {
+    return this.#client.makeBidiStreamRequest<Buffer, Buffer>(
+      path,
+      (bytes) => bytes,
+      (bytes) => bytes,
+      metadata,
+    );
+  }
+
+  get #path(): string {
+    return this.#service[this.#method]?.path ?? "";
   }
 
   close(): void {

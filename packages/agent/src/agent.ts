@@ -11,7 +11,15 @@ import {
 import type { Clock, FamilyTextSource, Logger, Random } from "@reachback/common";
 import type { ConnectionPorts } from "./endpoint/endpoint-connection.ts";
 import { TcpEndpointDialer } from "./endpoint/endpoint-dialer.ts";
-import { ENDPOINT_DIAL_TIMEOUT_MS, ENDPOINT_SOCKET, STOP_LINGER_MS } from "./limits.ts";
+import {
+  ENDPOINT_DIAL_TIMEOUT_MS,
+  ENDPOINT_SOCKET,
+  MAX_LOOKUPS,
+  NEXT_ADDRESS_MS,
+} from "./limits.ts";
+import { DnsHostLookup } from "./lookup/dns-host-lookup.ts";
+import type { HostLookup } from "./lookup/host-lookup.ts";
+import { SharedHostLookup } from "./lookup/shared-host-lookup.ts";
 import { AgentMetrics } from "./metrics.ts";
 import type { AgentOptions } from "./options.ts";
 import { ServerSet } from "./tunnel/server-set.ts";
@@ -25,6 +33,8 @@ export interface AgentPorts {
   readonly version: string;
   /** Metrics of the process, which only its executable can make. */
   readonly processMetrics?: FamilyTextSource;
+  /** Finds endpoints. @defaultValue the system's name servers and hosts file */
+  readonly hostLookup?: HostLookup;
   /** The environment, to warn of what is set there without effect. */
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
@@ -37,8 +47,10 @@ export class Agent {
   readonly #servers: ServerSet;
   #healthListener: OpsListener | undefined;
   #adminListener: OpsListener | undefined;
-  #onChange: (() => void) | undefined;
+  /** Look at what they wait for; see {@link #until}. */
+  readonly #waiters = new Set<() => void>();
   #drained: Promise<void> | undefined;
+  #stopped: Promise<void> | undefined;
 
   private constructor(options: AgentOptions, ports: AgentPorts) {
     const { clock, random, logger } = ports;
@@ -51,14 +63,20 @@ export class Agent {
       clock,
       metrics,
       logger,
-      dialer: new TcpEndpointDialer(clock, ENDPOINT_DIAL_TIMEOUT_MS),
+      dialer: new TcpEndpointDialer(
+        { timeoutMs: ENDPOINT_DIAL_TIMEOUT_MS, nextAddressMs: NEXT_ADDRESS_MS },
+        clock,
+        new SharedHostLookup(ports.hostLookup ?? new DnsHostLookup(clock), MAX_LOOKUPS),
+      ),
       socketLimits: ENDPOINT_SOCKET,
     };
     this.#servers = new ServerSet(
       options,
       this.#connector(connectionPorts),
       { clock, random, logger },
-      () => this.#onChange?.(),
+      () => {
+        for (const look of [...this.#waiters]) look();
+      },
     );
     metrics.gauges({
       openServerConnections: () => this.#servers.tunnelCount,
@@ -103,11 +121,13 @@ export class Agent {
     return this.#drained;
   }
 
-  /** End all tunnels and listeners; endpoints whose connections are cut see a reset. */
-  async stop(): Promise<void> {
-    this.#servers.stop();
-    await this.#until(() => this.#servers.tunnelCount === 0, STOP_LINGER_MS);
-    await this.#closeListeners();
+  /**
+   * End all tunnels and listeners; endpoints whose connections are cut see a reset. Idempotent;
+   * resolves when nothing is left.
+   */
+  stop(): Promise<void> {
+    this.#stopped ??= this.#stop();
+    return this.#stopped;
   }
 
   #connector(connectionPorts: ConnectionPorts): TunnelConnector {
@@ -144,13 +164,13 @@ export class Agent {
   }
 
   async #open(): Promise<void> {
-    const { options, ports } = { options: this.#options, ports: this.#ports };
+    const options = this.#options;
+    const ports = this.#ports;
     ports.logger.info("agent.identity", {
       agentId: options.agentId,
       identifiers: options.agentIdentifiers,
     });
     this.#warnOfProxy();
-    this.#servers.start();
     this.#healthListener = await OpsListener.open(
       {
         name: "health server",
@@ -175,6 +195,7 @@ export class Agent {
       },
       ports,
     );
+    this.#servers.start();
   }
 
   /** Upstream's agent honours this variable; whoever sets it should know that ours does not. */
@@ -190,31 +211,41 @@ export class Agent {
 
   async #drain(): Promise<void> {
     const { drainLingerMs, drainTimeoutMs } = this.#options;
+    const { clock } = this.#ports;
+    const deadlineMs = clock.now() + drainTimeoutMs;
+    const isCut = () => this.#stopped !== undefined || this.#servers.tunnelCount === 0;
     this.#servers.drain();
     // Servers, upstream's above all, may take a while to stop dialing.
-    await this.#until(() => false, drainLingerMs);
-    await this.#until(() => this.#servers.isIdle, drainTimeoutMs - drainLingerMs);
+    await this.#until(isCut, drainLingerMs);
+    await this.#until(() => this.#servers.isIdle, deadlineMs - clock.now());
+  }
+
+  async #stop(): Promise<void> {
+    this.#servers.stop();
+    // Bounded: a server that does not answer is not waited for.
+    await this.#until(() => this.#servers.isEmpty);
+    await this.#closeListeners();
   }
 
   /** Resolves when `condition` holds, which is looked at after every change, or after `timeoutMs`. */
-  #until(condition: () => boolean, timeoutMs: number): Promise<void> {
+  #until(condition: () => boolean, timeoutMs?: number): Promise<void> {
     if (condition()) return Promise.resolve();
     return new Promise((resolve) => {
       const finish = () => {
-        cancel();
-        this.#onChange = undefined;
+        cancel?.();
+        this.#waiters.delete(look);
         resolve();
       };
-      const cancel = this.#ports.clock.schedule(timeoutMs, finish);
-      this.#onChange = () => {
+      const look = () => {
         if (condition()) finish();
       };
+      const cancel =
+        timeoutMs === undefined ? undefined : this.#ports.clock.schedule(timeoutMs, finish);
+      this.#waiters.add(look);
     });
   }
 
   async #closeListeners(): Promise<void> {
-    this.#servers.stop();
-    await this.#healthListener?.close();
-    await this.#adminListener?.close();
+    await Promise.all([this.#healthListener?.close(), this.#adminListener?.close()]);
   }
 }

@@ -24,8 +24,20 @@ export const ENDPOINT_SOCKET: SocketEndLimits = {
   closeStallMs: 10_000,
 };
 
+/**
+ * Bytes that endpoints of one tunnel may have left to take while their connections are being closed,
+ * before the server has to wait for them.
+ */
+export const MAX_QUEUED_BYTES = 32 * MIB;
+
 /** For an endpoint to be reached, look-up included; also upstream's. */
 export const ENDPOINT_DIAL_TIMEOUT_MS = 5_000;
+
+/** What one address of an endpoint has before its next one is tried as well (RFC 8305). */
+export const NEXT_ADDRESS_MS = 250;
+
+/** Names that are looked up at a time; each takes a UDP socket and some 20 KiB. */
+export const MAX_LOOKUPS = 64;
 
 /** For a server to be reached: look-up, TCP and TLS together. */
 export const SERVER_CONNECT_TIMEOUT_MS = 10_000;
@@ -39,5 +51,5 @@ export const MIN_KEEPALIVE_MS = 10_000;
 /** For the answer to a keepalive ping; gRPC's default. */
 export const KEEPALIVE_TIMEOUT_MS = 20_000;
 
-/** How long tunnels may take to get rid of their last bytes when the agent exits. */
-export const STOP_LINGER_MS = 2_000;
+/** From the end of a tunnel, by either side, until its socket must be closed. */
+export const TUNNEL_LINGER_MS = 2_000;

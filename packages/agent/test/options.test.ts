@@ -301,6 +301,19 @@ describe("validation of the agent's flags", () => {
     ]);
   });
 
+  it("refuses names that cannot be sent", async () => {
+    for (const id of ["a\nb", " a", "a ", "\u00fc", "a\u0000b", "\u65e5"]) {
+      const problems = await problemsOf(`--agent-id=${id}`, `--agent-identifiers=host=${id}`);
+      assert.equal(problems.length, id === " a" ? 1 : 2, JSON.stringify(id));
+      const rule = "must be printable ASCII without spaces at its ends";
+      assert.equal(
+        problems[0],
+        `agent-id ${JSON.stringify(id)} ${rule}`.replace("\\u0000", "\\x00"),
+      );
+    }
+    assert.equal((await optionsFor("--agent-id=x y")).agentId, "x y");
+  });
+
   it("takes ports that the server would refuse, as upstream does", async () => {
     const options = await optionsFor("--health-server-port=80", "--admin-server-port=50000");
     assert.deepEqual([options.healthServerPort, options.adminServerPort], [80, 50_000]);

@@ -3,8 +3,10 @@ import yargs from "yargs";
 import type { CliHost } from "./cli-host.ts";
 import type { CliCommand } from "./cli-command.ts";
 import { certsCommand } from "./commands/certs.ts";
+import { demoCommand } from "./commands/demo.ts";
+import { demoEndpointCommand } from "./commands/demo-endpoint.ts";
 
-const COMMANDS: readonly CliCommand[] = [certsCommand];
+const COMMANDS: readonly CliCommand[] = [certsCommand, demoCommand, demoEndpointCommand];
 
 /** Wide enough for a flag and its text, and the same in a terminal and in a pipe. */
 const HELP_WIDTH = 100;

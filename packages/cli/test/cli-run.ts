@@ -16,6 +16,8 @@ export async function runReachback(argv: readonly string[], cwd = "/nowhere"): P
     argv,
     env: {},
     cwd,
+    pid: process.pid,
+    nodePath: process.execPath,
     clock: systemClock,
     stdout: (text) => {
       stdout += text;
@@ -23,6 +25,8 @@ export async function runReachback(argv: readonly string[], cwd = "/nowhere"): P
     stderr: (text) => {
       stderr += text;
     },
+    stdoutIsTerminal: false,
+    onStop: () => () => undefined,
   });
   return { exitCode, stdout, stderr };
 }

@@ -1,6 +1,11 @@
+import { splitHostPort } from "@reachback/common";
 import type { ConnectAddress } from "@reachback/common";
+import { ClientError } from "./client-error.ts";
 
-/** Files, in PEM, for mutual TLS with a server's TCP frontend. */
+/**
+ * Files, in PEM, for mutual TLS with a server's TCP frontend. They are read anew for each connection
+ * to the server, so renewed ones are used as soon as they are there.
+ */
 export interface ClientTlsFiles {
   /** The CA of the server's certificate; nothing else is trusted. */
   readonly caPath: string;
@@ -17,11 +22,11 @@ export interface ClientOptions {
   /** Where the frontend listens. */
   readonly address: ConnectAddress;
 
-  /** Needed for a TCP frontend; a Unix socket has none. */
+  /** Needed for a server's TCP frontend, which is never without; a Unix socket has none. */
   readonly tls?: ClientTlsFiles;
 
   /**
-   * For a dial as a whole, in milliseconds, connecting to the server included.
+   * For a dial as a whole, in milliseconds, connecting to the server included. `Infinity` for none.
    *
    * @defaultValue 30 000, as upstream's client library
    */
@@ -37,3 +42,27 @@ export interface DialOptions {
 }
 
 export const DEFAULT_DIAL_TIMEOUT_MS = 30_000;
+
+/** @throws {ClientError} `ERR_INVALID_OPTIONS` unless it is a positive number. */
+export function requireTimeout(name: string, timeoutMs: number): void {
+  if (timeoutMs > 0) return;
+  throw new ClientError("ERR_INVALID_OPTIONS", `${name} must be positive, not ${timeoutMs}`);
+}
+
+/**
+ * Refuse what is no `host:port`, and what would mean something else in a request line.
+ *
+ * @throws {ClientError} `ERR_INVALID_OPTIONS`
+ */
+export function requireEndpoint(endpoint: string): void {
+  const target = splitHostPort(endpoint);
+  const problem =
+    typeof target === "string"
+      ? target
+      : /[^!-~]|[/?#@\\]/.test(endpoint)
+        ? "unexpected character"
+        : undefined;
+  if (problem === undefined) return;
+  const text = `the endpoint ${JSON.stringify(endpoint)} is no host:port: ${problem}`;
+  throw new ClientError("ERR_INVALID_OPTIONS", text);
+}

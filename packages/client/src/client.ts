@@ -3,9 +3,12 @@ import type { Agent as HttpsAgent, AgentOptions as HttpsAgentOptions } from "nod
 import type { Duplex } from "node:stream";
 import { systemClock, systemRandom } from "@reachback/common";
 import type { Clock, Random } from "@reachback/common";
-import { DEFAULT_DIAL_TIMEOUT_MS } from "./client-options.ts";
+import { ClientError } from "./client-error.ts";
+import { DEFAULT_DIAL_TIMEOUT_MS, requireEndpoint, requireTimeout } from "./client-options.ts";
 import type { ClientOptions, DialOptions } from "./client-options.ts";
-import { dialByConnect } from "./connect-dialer.ts";
+import { ConnectDialer } from "./connect-dialer.ts";
+import { DialAttempt } from "./dial-attempt.ts";
+import type { Dialer } from "./dialer.ts";
 import { GrpcDialer } from "./grpc-dialer.ts";
 import { TunnelHttpAgent, TunnelHttpsAgent } from "./http-agents.ts";
 
@@ -17,51 +20,122 @@ import { TunnelHttpAgent, TunnelHttpsAgent } from "./http-agents.ts";
  *   protocol: "grpc",
  *   address: { kind: "unix", path: "/run/reachback/server.sock" },
  * });
- * const connection = await client.dial("10.0.0.7:10250", { timeoutMs: 5_000 });
- * http.get({ host: "10.0.0.8", port: 80, agent: client.httpAgent() }, (response) => { ... });
+ *
+ * // A connection, as a stream:
+ * const connection = await client.dial("10.0.0.7:5432", { timeoutMs: 5_000 });
+ * connection.end("hello");
+ * for await (const chunk of connection) console.log(String(chunk));
+ *
+ * // Requests to a pod, one after the other over the same connection:
+ * const agent = client.httpAgent({ keepAlive: true });
+ * http.get({ host: "10.0.0.8", port: 8080, path: "/healthz", agent }, (response) => {
+ *   response.pipe(process.stdout);
+ * });
+ *
+ * // To a kubelet, whose certificate is verified here:
+ * const kubelet = client.httpsAgent({ ca: readFileSync("kubelet-ca.crt") });
+ * https.get("https://10.0.0.7:10250/healthz", { agent: kubelet }, (response) => { ... });
+ *
+ * // When all is done:
+ * client.close();
+ * ```
+ *
+ * Through HTTP CONNECT by mutual TLS:
+ *
+ * ```ts
+ * const client = new Client({
+ *   protocol: "http-connect",
+ *   address: { kind: "tcp", host: "server.example", port: 8090 },
+ *   tls: { caPath: "ca.crt", certPath: "client.crt", keyPath: "client.key" },
+ * });
  * ```
  */
 export class Client {
-  readonly #options: ClientOptions;
   readonly #clock: Clock;
-  readonly #grpcDialer: GrpcDialer;
+  readonly #dialTimeoutMs: number;
+  readonly #dialer: Dialer;
+  readonly #attempts = new Set<DialAttempt>();
+  readonly #connections = new Set<Duplex>();
+  #isClosed = false;
 
+  /** @throws {ClientError} `ERR_INVALID_OPTIONS` */
   constructor(options: ClientOptions, clock: Clock = systemClock, random: Random = systemRandom) {
-    this.#options = options;
+    const { protocol, dialTimeoutMs = DEFAULT_DIAL_TIMEOUT_MS } = options;
+    requireTimeout("dialTimeoutMs", dialTimeoutMs);
     this.#clock = clock;
-    this.#grpcDialer = new GrpcDialer(options, clock, random);
+    this.#dialTimeoutMs = dialTimeoutMs;
+    this.#dialer =
+      protocol === "grpc"
+        ? new GrpcDialer(options, clock, random)
+        : new ConnectDialer(options, clock);
   }
 
   /**
    * Open a connection to `endpoint` (`host:port`; the agent resolves the host).
    *
-   * Over HTTP CONNECT the stream is the socket to the server. Over gRPC, `end` closes the whole
-   * connection behind what was written, because the wire has no half-close.
+   * The protocol has no half-close: when one side ends, the connection ends both ways, behind what
+   * that side has sent. A failure is never passed off as an end, except on a Unix socket of a CONNECT
+   * frontend, which knows no other (LIMITS.md).
+   *
+   * Over gRPC, connections share one HTTP/2 connection to the server. `end` is confirmed: `finish`
+   * says that the endpoint was given everything, and failures are `ERR_CONNECTION_LOST`. Over HTTP
+   * CONNECT the stream is the socket to the server, with a socket's errors.
    *
    * @throws {ClientError}, or the signal's reason when it aborts.
    */
   async dial(endpoint: string, options: DialOptions = {}): Promise<Duplex> {
-    const timeoutMs = options.timeoutMs ?? this.#options.dialTimeoutMs ?? DEFAULT_DIAL_TIMEOUT_MS;
-    return this.#options.protocol === "grpc"
-      ? this.#grpcDialer.dial(endpoint, timeoutMs, options.signal)
-      : dialByConnect(this.#options, endpoint, timeoutMs, this.#clock, options.signal);
-  }
-
-  /** An agent for `http.request` whose connections go through the server. */
-  httpAgent(options: AgentOptions = {}): HttpAgent {
-    return new TunnelHttpAgent((endpoint) => this.dial(endpoint), options);
+    const { timeoutMs = this.#dialTimeoutMs, signal } = options;
+    requireEndpoint(endpoint);
+    requireTimeout("timeoutMs", timeoutMs);
+    if (this.#isClosed) throw closedError();
+    signal?.throwIfAborted();
+    const attempt = new DialAttempt(endpoint, { ...options, timeoutMs }, this.#clock);
+    this.#attempts.add(attempt);
+    try {
+      const connection = await this.#dialer.dial(attempt);
+      // Perhaps it was given up in the very moment in which it came about.
+      if (attempt.signal.aborted) {
+        connection.destroy();
+        throw attempt.signal.reason;
+      }
+      this.#connections.add(connection);
+      connection.once("close", () => this.#connections.delete(connection));
+      return connection;
+    } finally {
+      attempt.settle();
+      this.#attempts.delete(attempt);
+    }
   }
 
   /**
-   * An agent for `https.request` whose connections go through the server. TLS is between here and
-   * the endpoint, verified as `options` say (`ca`, `cert`, `key`, `servername`, ...).
+   * An agent for `http.request` whose connections go through the server. A request's `timeout`
+   * limits its dial as well. With `keepAlive`, idle connections stay until the agent is destroyed or
+   * the client is closed; over gRPC they keep the process alive.
    */
-  httpsAgent(options: HttpsAgentOptions = {}): HttpsAgent {
-    return new TunnelHttpsAgent((endpoint) => this.dial(endpoint), options);
+  httpAgent(options: AgentOptions = {}): HttpAgent {
+    return new TunnelHttpAgent((endpoint, dial) => this.dial(endpoint, dial), options);
   }
 
-  /** Cut what is open over gRPC. Connections over CONNECT are sockets of their own. */
-  close(): void {
-    this.#grpcDialer.close();
+  /**
+   * {@link httpAgent} for `https.request`. TLS is between here and the endpoint, verified as
+   * `options`, or those of the request, say (`ca`, `cert`, `key`, `servername`, ...).
+   */
+  httpsAgent(options: HttpsAgentOptions = {}): HttpsAgent {
+    return new TunnelHttpsAgent((endpoint, dial) => this.dial(endpoint, dial), options);
   }
+
+  /**
+   * Destroy every connection and give up every dial, which reject with `ERR_CLIENT_CLOSED`; so do
+   * those to come. Idempotent.
+   */
+  close(): void {
+    this.#isClosed = true;
+    for (const attempt of this.#attempts) attempt.giveUp(closedError());
+    for (const connection of this.#connections) connection.destroy();
+    this.#dialer.close();
+  }
+}
+
+function closedError(): ClientError {
+  return new ClientError("ERR_CLIENT_CLOSED", "the client is closed");
 }

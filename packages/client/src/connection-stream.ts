@@ -1,10 +1,12 @@
 import { Duplex } from "node:stream";
+import type { Clock } from "@reachback/common";
+import { IdleTimer } from "./idle-timer.ts";
 
 /** What a {@link ConnectionStream} needs of the call that carries it. */
 export interface StreamCarrier {
-  /** Returns false when enough waits to be sent; `roomAgain` follows. */
+  /** Takes `piece` over. Returns false when enough waits to be sent; `roomAgain` follows. */
   sendData(piece: Buffer): boolean;
-  /** Close the connection, behind what was sent. */
+  /** Close the connection, behind what was sent; `remoteClosed` follows. */
   sendClose(): void;
   pauseReading(): void;
   resumeReading(): void;
@@ -15,32 +17,52 @@ export interface StreamCarrier {
 /** Largest payload of a DATA packet; any peer takes it, and nothing waits long behind it. */
 const MAX_PAYLOAD_BYTES = 32 * 1024;
 
+type Done = (error?: Error | null) => void;
+
 /**
  * A connection through a gRPC frontend, as a stream.
  *
  * The wire has no half-close: `end` closes the connection behind what was written, and what the
- * endpoint had sent until then still arrives. It has the methods of a socket that HTTP clients call
- * on what they are given; they do nothing here.
+ * endpoint had sent until then still arrives. `finish` comes when the other side has confirmed that,
+ * so whoever waits for it (`pipeline` does) knows that the endpoint was given everything.
+ *
+ * HTTP clients take it for a socket: it has the methods that they call on one.
  */
 export class ConnectionStream extends Duplex {
   readonly #carrier: StreamCarrier;
-  #resumeWriting: (() => void) | undefined;
+  readonly #idleTimer: IdleTimer;
+  /** A write that waits for room. */
+  #blockedWrite: { readonly goOn: () => void; readonly done: Done } | undefined;
+  /** Completes `end`. */
+  #confirmEnd: Done | undefined;
   #isRemoteClosed = false;
 
-  constructor(carrier: StreamCarrier) {
-    super({ allowHalfOpen: true });
+  constructor(carrier: StreamCarrier, clock: Clock) {
+    super({ allowHalfOpen: false });
     this.#carrier = carrier;
+    this.#idleTimer = new IdleTimer(clock, () => this.emit("timeout"));
   }
 
+  // As a socket has them
+
+  /** Emit `timeout` after so many milliseconds without a byte either way; 0 for never. */
+  setTimeout(timeoutMs: number, onTimeout?: () => void): this {
+    this.#idleTimer.set(timeoutMs);
+    if (onTimeout !== undefined && timeoutMs > 0) this.once("timeout", onTimeout);
+    else if (onTimeout !== undefined) this.off("timeout", onTimeout);
+    return this;
+  }
+
+  get timeout(): number {
+    return this.#idleTimer.timeoutMs;
+  }
+
+  /** Without effect here and below: these are properties of the connection to the server. */
   setKeepAlive(): this {
     return this;
   }
 
   setNoDelay(): this {
-    return this;
-  }
-
-  setTimeout(): this {
     return this;
   }
 
@@ -54,33 +76,32 @@ export class ConnectionStream extends Duplex {
 
   // Called by the call
 
-  /** Whether {@link remoteClosed} was called. */
-  get hasRemoteClosed(): boolean {
-    return this.#isRemoteClosed;
-  }
-
   /** Bytes from the endpoint. */
   receive(piece: Buffer): void {
+    this.#idleTimer.touch();
     if (!this.push(piece)) this.#carrier.pauseReading();
   }
 
   /** The carrier takes bytes again. */
   roomAgain(): void {
-    const resume = this.#resumeWriting;
-    this.#resumeWriting = undefined;
-    resume?.();
+    const write = this.#blockedWrite;
+    this.#blockedWrite = undefined;
+    write?.goOn();
   }
 
-  /** The other side has closed the connection, behind everything it sent. */
+  /** The other side has closed the connection, behind everything it sent; called once. */
   remoteClosed(error: Error | undefined): void {
     this.#isRemoteClosed = true;
     if (error !== undefined) {
-      this.destroy(error);
+      // Not before whoever has just been given the stream had a chance to listen.
+      setImmediate(() => {
+        this.destroy(error);
+      });
       return;
     }
     this.push(null);
-    // Nobody reads what is still written.
-    if (!this.writableEnded) this.end();
+    this.roomAgain();
+    this.#confirmEnd?.();
   }
 
   // Duplex
@@ -89,26 +110,40 @@ export class ConnectionStream extends Duplex {
     this.#carrier.resumeReading();
   }
 
-  override _write(chunk: Buffer, _encoding: string, done: (error?: Error | null) => void): void {
+  override _write(chunk: Buffer, _encoding: string, done: Done): void {
+    this.#idleTimer.touch();
+    let at = 0;
+    const goOn = () => {
+      // Once the other side has closed, nobody reads what is still written.
+      while (at < chunk.length && !this.#isRemoteClosed) {
+        // Copied, because it is sent later, and the writer may use it again as soon as this is done.
+        const piece = Buffer.from(chunk.subarray(at, at + MAX_PAYLOAD_BYTES));
+        at += piece.length;
+        if (!this.#carrier.sendData(piece)) {
+          this.#blockedWrite = { goOn, done };
+          return;
+        }
+      }
+      done();
+    };
+    goOn();
+  }
+
+  override _final(done: Done): void {
     if (this.#isRemoteClosed) {
       done();
       return;
     }
-    let hasRoom = true;
-    for (let at = 0; at < chunk.length; at += MAX_PAYLOAD_BYTES) {
-      hasRoom = this.#carrier.sendData(chunk.subarray(at, at + MAX_PAYLOAD_BYTES));
-    }
-    if (hasRoom) done();
-    else this.#resumeWriting = done;
+    this.#confirmEnd = done;
+    this.#carrier.sendClose();
   }
 
-  override _final(done: (error?: Error | null) => void): void {
-    if (!this.#isRemoteClosed) this.#carrier.sendClose();
-    done();
-  }
-
-  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+  override _destroy(error: Error | null, done: Done): void {
+    this.#idleTimer.stop();
+    this.#confirmEnd = undefined;
     this.#carrier.release(error ?? undefined);
+    this.#blockedWrite?.done(error ?? new Error("the connection was destroyed"));
+    this.#blockedWrite = undefined;
     done(error);
   }
 }

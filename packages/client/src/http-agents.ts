@@ -3,12 +3,11 @@ import type { AgentOptions, ClientRequestArgs } from "node:http";
 import { Agent as HttpsAgent } from "node:https";
 import type { AgentOptions as HttpsAgentOptions, RequestOptions } from "node:https";
 import type { Duplex } from "node:stream";
-import { connect as connectTls } from "node:tls";
-import type { ConnectionOptions } from "node:tls";
 import { joinHostPort } from "@reachback/common";
+import type { DialOptions } from "./client-options.ts";
 
 /** Opens a connection to `host:port`. */
-export type DialEndpoint = (endpoint: string) => Promise<Duplex>;
+export type DialEndpoint = (endpoint: string, options: DialOptions) => Promise<Duplex>;
 
 type Created = (error: Error | null, stream: Duplex) => void;
 
@@ -22,7 +21,7 @@ export class TunnelHttpAgent extends HttpAgent {
   }
 
   override createConnection(options: ClientRequestArgs, created?: Created): undefined {
-    handOver(this.#dial(endpointOf(options, 80)), created);
+    handOver(dialFor(options, 80, this.#dial), created);
     return undefined;
   }
 }
@@ -37,13 +36,37 @@ export class TunnelHttpsAgent extends HttpsAgent {
   }
 
   override createConnection(options: RequestOptions, created?: Created): undefined {
-    const secured = this.#dial(endpointOf(options, 443)).then((stream) =>
-      // What an HTTPS request can be told about TLS is what tls.connect takes.
-      connectTls({ ...(options as ConnectionOptions), socket: stream }),
+    handOver(
+      dialFor(options, 443, this.#dial).then((stream) => this.#secure(stream, options)),
+      created,
     );
-    handOver(secured, created);
     return undefined;
   }
+
+  #secure(stream: Duplex, options: RequestOptions): Duplex {
+    try {
+      // Node's own, which resumes TLS sessions, takes the socket to put TLS on as an option.
+      const socket: unknown = super.createConnection({
+        ...options,
+        socket: stream,
+      } as RequestOptions);
+      return socket as Duplex;
+    } catch (error) {
+      // A certificate or key that cannot be used.
+      stream.destroy();
+      throw error;
+    }
+  }
+}
+
+/** Node's own limit for a request, its `timeout`, includes the time it takes to connect. */
+function dialFor(
+  { host, port, timeout }: ClientRequestArgs,
+  defaultPort: number,
+  dial: DialEndpoint,
+): Promise<Duplex> {
+  const endpoint = joinHostPort(host ?? "localhost", port ?? defaultPort);
+  return dial(endpoint, timeout === undefined || timeout === 0 ? {} : { timeoutMs: timeout });
 }
 
 /** Give Node the stream when it is there, or the error. */
@@ -52,8 +75,4 @@ function handOver(stream: Promise<Duplex>, created: Created | undefined): void {
     (ready) => created?.(null, ready),
     (error: unknown) => created?.(error as Error, undefined as unknown as Duplex),
   );
-}
-
-function endpointOf({ host, port }: ClientRequestArgs, defaultPort: number): string {
-  return joinHostPort(host ?? "localhost", port ?? defaultPort);
 }

@@ -1,6 +1,8 @@
 import { GrpcCode, PacketType, goCodeName } from "@reachback/common";
 import type {
+  CancelTimer,
   Carrier,
+  Clock,
   ConnectionId,
   ControlPacket,
   DialId,
@@ -11,28 +13,44 @@ import { ClientError, dialErrorFrom } from "./client-error.ts";
 import { ConnectionStream } from "./connection-stream.ts";
 import type { StreamCarrier } from "./connection-stream.ts";
 
-/** One `Proxy` call: the dial, then the connection that it becomes. */
+/** What the owner of a {@link ProxyCall} is told. */
+export interface ProxyCallOwner {
+  /** The dial succeeded, or failed; called at most once, and not after {@link ProxyCall.cancel}. */
+  dialed(stream: ConnectionStream): void;
+  dialFailed(error: ClientError): void;
+  /** Nothing of the call is left; called once. */
+  over(): void;
+}
+
+/**
+ * How long the server may take to end a call that is finished for us; then it is cut. What was
+ * written last is sent meanwhile, so this also bounds how slowly an endpoint may take it.
+ */
+const LEAVE_TIMEOUT_MS = 10_000;
+
+/**
+ * One `Proxy` call: the dial, then the connection that it becomes.
+ *
+ * ```text
+ *   dialing ──DIAL_RSP──▶ open ──CLOSE_RSP, or the stream is destroyed──▶ leaving
+ *      ├──cancelled, or DIAL_RSP with an error────────────────────────────▶│
+ *      └──────────────── the server ends the call, from any state ─────────┴──▶ over
+ * ```
+ */
 export class ProxyCall implements GrpcClientHandler, StreamCarrier {
   readonly #dialId: DialId;
-  readonly #settle: (outcome: ConnectionStream | Error) => void;
-  readonly #onOver: () => void;
+  readonly #clock: Clock;
+  readonly #owner: ProxyCallOwner;
+  #state: "dialing" | "open" | "leaving" | "over" = "dialing";
   #carrier: Carrier | undefined;
   #stream: ConnectionStream | undefined;
   #connectionId = 0 as ConnectionId;
-  #isOver = false;
+  #cancelLeaveTimer: CancelTimer | undefined;
 
-  /**
-   * @param settle - Called with the outcome of the dial, perhaps more than once: the first counts.
-   * @param onOver - Called once when nothing of the call is left.
-   */
-  constructor(
-    dialId: DialId,
-    settle: (outcome: ConnectionStream | Error) => void,
-    onOver: () => void,
-  ) {
+  constructor(dialId: DialId, clock: Clock, owner: ProxyCallOwner) {
     this.#dialId = dialId;
-    this.#settle = settle;
-    this.#onOver = onOver;
+    this.#clock = clock;
+    this.#owner = owner;
   }
 
   /** Send the request over the call's carrier. */
@@ -46,11 +64,11 @@ export class ProxyCall implements GrpcClientHandler, StreamCarrier {
     });
   }
 
-  /** Give the dial up. */
-  cancel(reason: Error): void {
+  /** Give the dial up; without effect once its outcome is known. */
+  cancel(): void {
+    if (this.#state !== "dialing") return;
     this.#carrier?.send({ type: PacketType.DIAL_CLS, dialId: this.#dialId });
-    this.#carrier?.end();
-    this.#settle(reason);
+    this.#leave();
   }
 
   // StreamCarrier
@@ -72,9 +90,9 @@ export class ProxyCall implements GrpcClientHandler, StreamCarrier {
   }
 
   release(error: Error | undefined): void {
-    if (this.#isOver) return;
-    if (error === undefined) this.#carrier?.end();
-    else this.#carrier?.abort({ code: GrpcCode.CANCELLED, message: error.message });
+    if (this.#state !== "open") return;
+    this.#leave();
+    if (error !== undefined) this.#cut(error.message);
   }
 
   // GrpcClientHandler
@@ -86,23 +104,26 @@ export class ProxyCall implements GrpcClientHandler, StreamCarrier {
   control(packet: ControlPacket): void {
     switch (packet.type) {
       case PacketType.DIAL_RSP:
-        if (packet.dialId !== this.#dialId || this.#stream !== undefined) return;
-        if (packet.error === "") {
-          this.#connectionId = packet.connectionId;
-          this.#stream = new ConnectionStream(this);
-          this.#settle(this.#stream);
-        } else {
-          this.#fail(dialErrorFrom(packet.error));
+        if (this.#state !== "dialing" || packet.dialId !== this.#dialId) return;
+        if (packet.error !== "") {
+          this.#dialFailed(dialErrorFrom(packet.error));
+          return;
         }
+        this.#state = "open";
+        this.#connectionId = packet.connectionId;
+        this.#stream = new ConnectionStream(this, this.#clock);
+        this.#owner.dialed(this.#stream);
+        return;
+      case PacketType.DIAL_CLS:
+        if (this.#state !== "dialing") return;
+        this.#dialFailed(new ClientError("ERR_DIAL_FAILED", "the agent dropped the dial"));
         return;
       case PacketType.CLOSE_RSP:
-        if (packet.connectionId !== this.#connectionId) return;
+        if (this.#state !== "open" || packet.connectionId !== this.#connectionId) return;
+        this.#leave();
         this.#stream?.remoteClosed(
           packet.error === "" ? undefined : new ClientError("ERR_CONNECTION_LOST", packet.error),
         );
-        return;
-      case PacketType.DIAL_CLS:
-        this.#fail(new ClientError("ERR_DIAL_FAILED", "the agent dropped the dial"));
         return;
       case PacketType.DIAL_REQ:
       case PacketType.CLOSE_REQ:
@@ -112,7 +133,7 @@ export class ProxyCall implements GrpcClientHandler, StreamCarrier {
   }
 
   data(connectionId: ConnectionId, piece: Buffer): void {
-    if (connectionId === this.#connectionId) this.#stream?.receive(piece);
+    if (this.#state === "open" && connectionId === this.#connectionId) this.#stream?.receive(piece);
   }
 
   drained(): void {
@@ -124,22 +145,39 @@ export class ProxyCall implements GrpcClientHandler, StreamCarrier {
   }
 
   closed(status: GrpcStatus): void {
-    this.#isOver = true;
+    const stateBefore = this.#state;
+    this.#state = "over";
+    this.#cancelLeaveTimer?.();
     const text = `the server ended the call: ${goCodeName(status.code)}: ${status.message}`;
-    if (this.#stream === undefined) {
-      const unreachable = status.code === GrpcCode.UNAVAILABLE;
-      this.#settle(
-        new ClientError(unreachable ? "ERR_SERVER_UNREACHABLE" : "ERR_SERVER_PROTOCOL", text),
+    if (stateBefore === "dialing") {
+      const isGone = status.code === GrpcCode.UNAVAILABLE;
+      this.#owner.dialFailed(
+        new ClientError(isGone ? "ERR_SERVER_UNREACHABLE" : "ERR_SERVER_PROTOCOL", text),
       );
-    } else if (!this.#stream.hasRemoteClosed) {
+    } else if (stateBefore === "open") {
       // Without a CLOSE_RSP what arrived may not be all there was.
-      this.#stream.remoteClosed(new ClientError("ERR_CONNECTION_LOST", text));
+      this.#stream?.remoteClosed(new ClientError("ERR_CONNECTION_LOST", text));
     }
-    this.#onOver();
+    this.#owner.over();
   }
 
-  #fail(error: Error): void {
-    this.#settle(error);
+  #dialFailed(error: ClientError): void {
+    this.#leave();
+    this.#owner.dialFailed(error);
+  }
+
+  /** Nothing more is wanted of the call: let the server end it, but do not wait for ever. */
+  #leave(): void {
+    this.#state = "leaving";
+    this.#cancelLeaveTimer = this.#clock.schedule(LEAVE_TIMEOUT_MS, () => {
+      this.#cut("the server did not end the call");
+    });
     this.#carrier?.end();
+    // What still comes is dropped, but the server must be able to get rid of it.
+    this.#carrier?.resumeReading();
+  }
+
+  #cut(reason: string): void {
+    this.#carrier?.abort({ code: GrpcCode.CANCELLED, message: reason });
   }
 }

@@ -1,6 +1,8 @@
 import type { Socket } from "node:net";
 import {
   ConnectError,
+  TlsMaterialError,
+  alpnProblem,
   clientTlsOptions,
   connectSocket,
   describeTlsError,
@@ -9,7 +11,8 @@ import {
   loadKeyPair,
   systemErrorText,
 } from "@reachback/common";
-import type { Clock } from "@reachback/common";
+import type { Clock, ConnectOptions } from "@reachback/common";
+import { TLSSocket } from "node:tls";
 import { ClientError } from "./client-error.ts";
 import type { ClientOptions } from "./client-options.ts";
 
@@ -19,44 +22,68 @@ export function serverName({ address }: ClientOptions): string {
 }
 
 /**
- * Connect to a frontend, with TLS verified if there is any.
+ * Connect to a frontend, with TLS verified if there is any. There is no limit of time but `signal`.
  *
- * @throws {ClientError} `ERR_SERVER_UNREACHABLE`, or `ERR_DIAL_TIMEOUT` when the time is over.
+ * @throws {ClientError} `ERR_SERVER_UNREACHABLE`, `ERR_SERVER_PROTOCOL`, `ERR_INVALID_OPTIONS`; or
+ * what `signal` aborts with.
  */
 export async function connectToServer(
   options: ClientOptions,
-  timeoutMs: number,
   clock: Clock,
-  signal: AbortSignal | undefined,
+  signal: AbortSignal,
 ): Promise<Socket> {
-  const { address, tls, protocol } = options;
+  const { address, protocol } = options;
+  let socket: Socket;
   try {
-    return await connectSocket({
+    socket = await connectSocket({
       address,
-      timeoutMs,
+      timeoutMs: Number.POSITIVE_INFINITY,
       clock,
-      ...(signal === undefined ? {} : { signal }),
-      ...(tls === undefined
-        ? {}
-        : {
-            tls: clientTlsOptions({
-              ca: loadCaPool(tls.caPath, clock),
-              keyPair: loadKeyPair(tls.certPath, tls.keyPath, clock),
-              serverName: tls.serverName ?? (address.kind === "tcp" ? address.host : "localhost"),
-              alpnProtocols: [protocol === "grpc" ? "h2" : "http/1.1"],
-            }),
-          }),
+      signal,
+      ...tlsOptions(options, clock),
     });
   } catch (error) {
+    if (error instanceof TlsMaterialError) {
+      throw new ClientError("ERR_INVALID_OPTIONS", error.message, error);
+    }
     if (!(error instanceof ConnectError)) throw error;
-    const where = `server ${serverName(options)}: ${error.phase}`;
-    if (error.timedOut) throw new ClientError("ERR_DIAL_TIMEOUT", `${where} timed out`, error);
-    const reason =
-      error.phase === "tls"
-        ? describeTlsError(error.cause ?? error, "server")
-        : error.cause instanceof Error
-          ? systemErrorText(error.cause)
-          : error.message;
-    throw new ClientError("ERR_SERVER_UNREACHABLE", `${where}: ${reason}`, error);
+    throw serverLost(options, error.phase, error.cause ?? error);
   }
+  // As Go's: gRPC insists on ALPN, HTTP/1 does not.
+  if (protocol === "grpc" && socket instanceof TLSSocket) {
+    const problem = alpnProblem(socket.alpnProtocol, ["h2"], "server");
+    if (problem !== undefined) {
+      socket.destroy();
+      throw new ClientError("ERR_SERVER_PROTOCOL", `server ${serverName(options)}: ${problem}`);
+    }
+  }
+  return socket;
+}
+
+/** The error for a connection to the server that failed before there was an answer. */
+export function serverLost(options: ClientOptions, step: string, cause: unknown): ClientError {
+  const reason =
+    step === "tls"
+      ? describeTlsError(cause, "server")
+      : systemErrorText(cause instanceof Error ? cause : new Error(String(cause)));
+  return new ClientError(
+    "ERR_SERVER_UNREACHABLE",
+    `server ${serverName(options)}: ${step}: ${reason}`,
+    cause,
+  );
+}
+
+function tlsOptions(
+  { address, tls, protocol }: ClientOptions,
+  clock: Clock,
+): Partial<ConnectOptions> {
+  if (tls === undefined) return {};
+  return {
+    tls: clientTlsOptions({
+      ca: loadCaPool(tls.caPath, clock),
+      keyPair: loadKeyPair(tls.certPath, tls.keyPath, clock),
+      serverName: tls.serverName ?? (address.kind === "tcp" ? address.host : "localhost"),
+      alpnProtocols: [protocol === "grpc" ? "h2" : "http/1.1"],
+    }),
+  };
 }

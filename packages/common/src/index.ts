@@ -102,7 +102,7 @@ export type {
   SocketListenerHandler,
   SocketListenerOptions,
 } from "./net/socket-listener.ts";
-export { resetSocket } from "./net/socket-reset.ts";
+export { endedByReset, resetSocket } from "./net/socket-reset.ts";
 export { int64FromBigInt } from "./packet/int64.ts";
 export type { Int64 } from "./packet/int64.ts";
 export { PacketType } from "./packet/packet.ts";

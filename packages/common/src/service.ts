@@ -1,5 +1,6 @@
 import { systemClock } from "./clock.ts";
 import { systemFileExists } from "./file-exists.ts";
+import { tuneGarbageCollection } from "./garbage-collection.ts";
 import type { FlagTable } from "./flags/flag-table.ts";
 import type { LoggingOptions } from "./log/logging-options.ts";
 import { createLogger } from "./log/pino-logger.ts";
@@ -58,6 +59,7 @@ export async function runService<
   program: Program<Table, Options>,
   definition: ServiceDefinition<Options>,
 ): Promise<void> {
+  tuneGarbageCollection();
   process.exitCode = await startProgram(
     program,
     {

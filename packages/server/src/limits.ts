@@ -34,6 +34,12 @@ export const CONNECT_SOCKET: SocketEndLimits = {
   closeStallMs: 10_000,
 };
 
+/**
+ * Longest address of a dial, in characters; beyond: refused here. Many times what a name may have,
+ * and far below the 4 MiB message that would cost an agent its tunnel.
+ */
+export const MAX_ADDRESS_LENGTH = 64 * KIB;
+
 /** Go's limit, 1 MiB and 4 KiB of slack. */
 export const MAX_CONNECT_HEAD_BYTES = 1 * MIB + 4 * KIB;
 

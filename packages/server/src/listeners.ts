@@ -59,10 +59,17 @@ export async function openFrontendListener(
     }
     const alpn = protocol === "grpc" ? "h2" : "http/1.1";
     const { serverCertPath, serverKeyPath, serverCaCertPath } = options;
+    const tls = tlsOf(serverCertPath, serverKeyPath, serverCaCertPath, alpn, options, ports);
+    if (serverCaCertPath === "" && !options.allowUnauthenticatedFrontends) {
+      throw new StartError(
+        "nothing would authenticate clients: set --server-ca-cert to the CA of their certificates, " +
+          "or --insecure-allow-unauthenticated-frontends to let in whoever reaches the port",
+      );
+    }
     return open(
       {
         address,
-        tls: tlsOf(serverCertPath, serverKeyPath, serverCaCertPath, alpn, options, ports),
+        tls,
         // Go's gRPC clients and servers insist on ALPN, its HTTP/1 ones do not.
         ...(protocol === "grpc" ? { requiredAlpn: alpn } : {}),
         handshakeTimeoutMs: TLS_HANDSHAKE_TIMEOUT_MS,

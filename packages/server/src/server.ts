@@ -101,7 +101,7 @@ export class Server {
       metrics: this.#metrics,
       logger,
       connectionEnded: () => {
-        if (this.#isIdle) this.#onIdle?.();
+        if (this.#onIdle !== undefined && this.#isIdle) this.#onIdle();
       },
     };
     const connectService = new ConnectService(options, this.#registry, connectionPorts, random);
@@ -225,14 +225,16 @@ export class Server {
     for (const listener of this.#frontendListeners) listener.close();
     this.#agentListener?.close();
     this.#connectFrontend.close();
+    // Frontends are asked to go elsewhere. Agents are not: Go's take it for the end of the tunnel.
+    this.#frontendGrpcServer.close();
     if (this.#options.gracefulShutdownTimeoutMs > 0) {
       await this.#idleWithin(this.#options.gracefulShutdownTimeoutMs);
     }
     // From here on everything ends, each with its last word: agents first, because what ends there
     // is what frontends are told.
     for (const backend of [...this.#registry.backends]) backend.end();
+    this.#grpcFrontend.end();
     this.#agentGrpcServer.close();
-    this.#frontendGrpcServer.close();
     const listeners = [this.#agentListener, ...this.#frontendListeners];
     const empty = listeners.flatMap((listener) => listener?.whenEmpty() ?? []);
     await this.#within(STOP_LINGER_MS, Promise.all(empty));

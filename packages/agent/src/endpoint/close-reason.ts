@@ -4,7 +4,7 @@
  * - `server_closed`: the server asked for it (CLOSE_REQ), the frontend being done.
  * - `endpoint_closed`: the endpoint finished, in an orderly way.
  * - `endpoint_error`: the endpoint's connection failed, a reset for instance.
- * - `endpoint_stalled`: the endpoint took nothing more of what it was to get before the close.
+ * - `endpoint_stalled`: the endpoint had enough queued and took nothing of it for too long.
  * - `tunnel_lost`: the tunnel ended under it.
  */
 export type CloseReason =

@@ -1,4 +1,5 @@
 import { ConnectError, joinHostPort, systemErrorText } from "@reachback/common";
+import { LookupError } from "../lookup/host-lookup.ts";
 
 /** Why an endpoint could not be dialed, for upstream's metric. */
 export type DialErrorReason = "timeout" | "unknown";
@@ -17,48 +18,66 @@ export class DialError extends Error {
   }
 }
 
+/** The time for a whole dial is over. */
+export class DialTimeoutError extends Error {
+  override readonly name = "DialTimeoutError";
+}
+
 /** What was known of a dial when it failed. */
 export interface FailedDial {
   readonly host: string;
   readonly port: number;
-  /** The first address that the host's name led to, if it had one and was looked up. */
-  readonly resolved: string | undefined;
+  /** What the host's name led to; absent as long as it was not known. */
+  readonly addresses?: readonly string[] | undefined;
   /** The name server that was asked, `host:port`. */
-  readonly nameServer: string | undefined;
+  readonly nameServer?: string | undefined;
 }
 
-/** The dial error for a failure to connect. */
+/** The dial error for a failure to look up or to connect. */
 export function dialErrorFrom(error: unknown, dial: FailedDial): DialError {
-  if (!(error instanceof ConnectError)) return new DialError(`dial tcp: ${String(error)}`);
-  const { cause, phase } = error;
-  if (phase === "lookup") return lookupError(error, dial);
-  const target = targetOf(cause, dial);
-  if (error.timedOut || codeOf(cause) === "ETIMEDOUT") {
-    return new DialError(`dial tcp ${target}: i/o timeout`, "timeout", error);
+  if (error instanceof LookupError) return lookupError(error, error.failure, dial);
+  if (error instanceof DialTimeoutError) {
+    return dial.addresses === undefined
+      ? lookupError(error, "timeout", dial)
+      : timeoutError(error, undefined, dial);
   }
+  if (!(error instanceof ConnectError)) return new DialError(`dial tcp: ${String(error)}`);
+  const { cause } = error;
+  if (error.timedOut || codeOf(cause) === "ETIMEDOUT") return timeoutError(error, cause, dial);
   const reason = cause instanceof Error ? systemErrorText(cause) : error.message;
   // Without a descriptor there was nothing to connect with.
   const step = reason.startsWith("too many open files") ? "socket" : "connect";
-  return new DialError(`dial tcp ${target}: ${step}: ${reason}`, "unknown", error);
+  return new DialError(`dial tcp ${targetOf(cause, dial)}: ${step}: ${reason}`, "unknown", error);
 }
 
-function lookupError(error: ConnectError, { host, nameServer }: FailedDial): DialError {
+const LOOKUP_PHRASES = {
+  "not-found": "no such host",
+  timeout: "i/o timeout",
+  failed: "server misbehaving",
+} as const;
+
+function lookupError(
+  error: Error,
+  failure: LookupError["failure"],
+  { host, nameServer }: FailedDial,
+): DialError {
   const where = nameServer === undefined ? host : `${host} on ${nameServer}`;
-  if (error.timedOut) {
-    return new DialError(`dial tcp: lookup ${where}: i/o timeout`, "timeout", error);
-  }
-  const reason = codeOf(error.cause) === "ENOTFOUND" ? "no such host" : "server misbehaving";
-  return new DialError(`dial tcp: lookup ${where}: ${reason}`, "unknown", error);
+  const reason = failure === "timeout" ? "timeout" : "unknown";
+  return new DialError(`dial tcp: lookup ${where}: ${LOOKUP_PHRASES[failure]}`, reason, error);
+}
+
+function timeoutError(error: Error, cause: unknown, dial: FailedDial): DialError {
+  return new DialError(`dial tcp ${targetOf(cause, dial)}: i/o timeout`, "timeout", error);
 }
 
 /** The address that failed: with several tried, the first, as Go reports it. */
-function targetOf(cause: unknown, { host, port, resolved }: FailedDial): string {
+function targetOf(cause: unknown, { host, port, addresses }: FailedDial): string {
   const failed =
     cause instanceof Error && "address" in cause && typeof cause.address === "string"
       ? cause.address
       : undefined;
   // Go prints an empty host as it was given.
-  return joinHostPort(host === "" ? "" : (failed ?? resolved ?? host), port);
+  return joinHostPort(host === "" ? "" : (failed ?? addresses?.[0] ?? host), port);
 }
 
 function codeOf(error: unknown): string | undefined {

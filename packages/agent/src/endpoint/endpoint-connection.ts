@@ -1,6 +1,7 @@
 import type { Socket } from "node:net";
 import { PacketType, SocketEnd, systemErrorText } from "@reachback/common";
 import type {
+  CancelTimer,
   Clock,
   ConnectionId,
   ControlPacket,
@@ -22,6 +23,8 @@ export interface ConnectionTunnel {
   /** The endpoint is full: the server has to wait until {@link resumeFor}. */
   pauseFor(connection: EndpointConnection): void;
   resumeFor(connection: EndpointConnection): void;
+  /** Nothing more comes for the endpoint, but it still has to take what is queued. */
+  flushing(connection: EndpointConnection): void;
   /** The endpoint is reached: the connection is known by its id from now on. */
   established(connection: EndpointConnection): void;
   /** The server knows that the connection is closed; its socket may still be finishing. */
@@ -60,7 +63,9 @@ export class EndpointConnection {
   readonly #ports: ConnectionPorts;
   readonly #dialAbort = new AbortController();
   #state: "dialing" | "open" | "flushing" | "finishing" | "gone" = "dialing";
+  #socket: Socket | undefined;
   #endpoint: SocketEnd | undefined;
+  #cancelStallTimer: CancelTimer | undefined;
   #bytesToEndpoint = 0;
   #bytesFromEndpoint = 0;
 
@@ -79,15 +84,21 @@ export class EndpointConnection {
 
   /** Dial the endpoint and answer the server. Never rejects. */
   async dial(protocol: string): Promise<void> {
-    const { clock, metrics, dialer } = this.#ports;
+    const { clock, dialer } = this.#ports;
     const startedAtMs = clock.now();
+    let socket: Socket;
     try {
-      const socket = await dialer.dial(protocol, this.#address, this.#dialAbort.signal);
-      metrics.endpointDialed((clock.now() - startedAtMs) / 1000);
-      this.#dialed(socket);
+      socket = await dialer.dial(protocol, this.#address, this.#dialAbort.signal);
     } catch (error) {
       this.#dialFailed(error);
+      return;
     }
+    this.#dialed(socket, clock.now() - startedAtMs);
+  }
+
+  /** Bytes from the server that the endpoint has not taken. */
+  get queuedBytes(): number {
+    return this.#endpoint?.queuedBytes ?? 0;
   }
 
   // Called by the tunnel
@@ -104,19 +115,21 @@ export class EndpointConnection {
     if (this.#state !== "open") return;
     this.#bytesToEndpoint += piece.length;
     this.#ports.metrics.bytes.toEndpoint.add(piece.length);
-    if (this.#endpoint?.write(piece) === false) this.#tunnel.pauseFor(this);
+    if (this.#endpoint?.write(piece) !== false) return;
+    this.#tunnel.pauseFor(this);
+    if (this.#cancelStallTimer === undefined) this.#watchProgress();
   }
 
   /** The server wants the connection closed, behind what it has sent. */
   closeRequested(): void {
     if (this.#state !== "open") return;
     this.#state = "flushing";
-    // A full socket drains by itself now; the tunnel must not wait for it.
-    this.#tunnel.resumeFor(this);
+    this.#stopWatching();
     this.#endpoint?.close((complete) => {
+      // Otherwise its end follows, and says why.
       if (complete) this.#finish("server_closed", "");
-      else this.#finish("endpoint_stalled", `write tcp ${this.#address}: i/o timeout`);
     });
+    this.#tunnel.flushing(this);
   }
 
   /** The tunnel takes bytes again. */
@@ -128,21 +141,29 @@ export class EndpointConnection {
   tunnelLost(): void {
     if (this.#state === "dialing") {
       this.cancelDial();
-      return;
+    } else if (this.#state === "open" || this.#state === "flushing") {
+      this.#ended("tunnel_lost", "");
+      this.#endpoint?.reset();
     }
-    if (this.#state === "finishing") return;
-    this.#ended("tunnel_lost", "");
-    this.#endpoint?.reset();
   }
 
-  #dialed(socket: Socket): void {
+  /** The agent exits: let go of the socket now. Only an endpoint that has got all sees an end. */
+  abandon(): void {
+    this.tunnelLost();
+    if (this.queuedBytes > 0) this.#endpoint?.reset();
+    else this.#socket?.destroy();
+  }
+
+  #dialed(socket: Socket, durationMs: number): void {
     if (this.#state !== "dialing") {
       socket.destroy();
       return;
     }
     this.#state = "open";
+    this.#socket = socket;
     this.#tunnel.established(this);
     const { metrics, logger, clock, socketLimits } = this.#ports;
+    metrics.endpointDialed(durationMs / 1000);
     metrics.connectionOpened();
     if (logger.debugEnabled) logger.debug("connection.opened", this.#logFields());
     // The answer is queued before the endpoint's first byte can be.
@@ -161,6 +182,7 @@ export class EndpointConnection {
         this.#endpoint?.close();
       },
       drained: () => {
+        this.#stopWatching();
         this.#tunnel.resumeFor(this);
       },
       closed: (error) => {
@@ -171,14 +193,15 @@ export class EndpointConnection {
 
   #dialFailed(error: unknown): void {
     if (this.#state !== "dialing") return;
-    if (!(error instanceof DialError)) throw error;
-    this.#ports.metrics.endpointDialFailed(error.reason);
-    this.#ports.logger.warn("dial.failed", { ...this.#logFields(), error: error.message });
+    const { message, reason } =
+      error instanceof DialError ? error : new DialError(`dial tcp: ${String(error)}`);
+    this.#ports.metrics.endpointDialFailed(reason);
+    this.#ports.logger.warn("dial.failed", { ...this.#logFields(), error: message });
     this.#tunnel.send({
       type: PacketType.DIAL_RSP,
       dialId: this.dialId,
       connectionId: 0 as ConnectionId,
-      error: error.message,
+      error: message,
     });
     this.#gone();
   }
@@ -189,12 +212,40 @@ export class EndpointConnection {
     if (!this.#tunnel.sendData(this, piece)) this.#endpoint?.pauseReading();
   }
 
+  /** Give up on an endpoint that is full and takes nothing: the whole tunnel waits for it. */
+  #watchProgress(): void {
+    const { clock, socketLimits } = this.#ports;
+    const takenBytes = this.#bytesToEndpoint - this.queuedBytes;
+    this.#cancelStallTimer = clock.schedule(socketLimits.closeStallMs, () => {
+      if (this.#bytesToEndpoint - this.queuedBytes > takenBytes) {
+        this.#watchProgress();
+      } else {
+        this.#stalled();
+        this.#endpoint?.reset();
+      }
+    });
+  }
+
+  #stopWatching(): void {
+    this.#cancelStallTimer?.();
+    this.#cancelStallTimer = undefined;
+  }
+
   #socketClosed(error: Error | undefined): void {
-    if (this.#state === "open") {
-      const text = error === undefined ? "closed" : `read: ${systemErrorText(error)}`;
-      this.#finish("endpoint_error", `read tcp ${this.#address}: ${text}`);
+    if (error !== undefined) {
+      const { syscall = "read" } = error as NodeJS.ErrnoException;
+      const reason = `${syscall} tcp ${this.#address}: ${syscall}: ${systemErrorText(error)}`;
+      this.#finish("endpoint_error", reason);
+    } else if (this.#state === "flushing") {
+      this.#stalled();
+    } else {
+      this.#finish("endpoint_error", `read tcp ${this.#address}: closed`);
     }
     this.#gone();
+  }
+
+  #stalled(): void {
+    this.#finish("endpoint_stalled", `write tcp ${this.#address}: i/o timeout`);
   }
 
   /** Tell the server that the connection is closed, behind all data of the endpoint. */
@@ -206,6 +257,7 @@ export class EndpointConnection {
 
   #ended(reason: CloseReason, error: string): void {
     this.#state = "finishing";
+    this.#stopWatching();
     const { metrics, logger } = this.#ports;
     metrics.connectionClosed(reason);
     if (logger.debugEnabled) {

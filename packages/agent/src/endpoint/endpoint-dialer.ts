@@ -1,9 +1,11 @@
-import { getServers, lookup } from "node:dns";
-import type { LookupAddress } from "node:dns";
-import type { LookupFunction, Socket } from "node:net";
+import { getServers } from "node:dns";
+import { isIP } from "node:net";
+import type { Socket } from "node:net";
 import { connectSocket, splitHostPort } from "@reachback/common";
 import type { Clock } from "@reachback/common";
-import { DialError, dialErrorFrom } from "./dial-error.ts";
+import type { HostLookup } from "../lookup/host-lookup.ts";
+import { connectFirst } from "./connect-first.ts";
+import { DialError, DialTimeoutError, dialErrorFrom } from "./dial-error.ts";
 
 /** Reaches endpoints. */
 export interface EndpointDialer {
@@ -15,6 +17,13 @@ export interface EndpointDialer {
   dial(protocol: string, address: string, signal: AbortSignal): Promise<Socket>;
 }
 
+export interface TcpEndpointDialerOptions {
+  /** For the whole dial, look-up included. */
+  readonly timeoutMs: number;
+  /** How long one address of several has before the next is tried as well. */
+  readonly nextAddressMs: number;
+}
+
 /** What an empty host means: this machine. */
 const LOCAL_HOST = "127.0.0.1";
 
@@ -22,13 +31,14 @@ const MAX_PORT = 65_535;
 
 /** Dials TCP endpoints, whatever their address. */
 export class TcpEndpointDialer implements EndpointDialer {
+  readonly #options: TcpEndpointDialerOptions;
   readonly #clock: Clock;
-  readonly #timeoutMs: number;
+  readonly #lookup: HostLookup;
 
-  /** @param timeoutMs - For the whole dial, look-up included. */
-  constructor(clock: Clock, timeoutMs: number) {
+  constructor(options: TcpEndpointDialerOptions, clock: Clock, lookup: HostLookup) {
+    this.#options = options;
     this.#clock = clock;
-    this.#timeoutMs = timeoutMs;
+    this.#lookup = lookup;
   }
 
   async dial(protocol: string, address: string, signal: AbortSignal): Promise<Socket> {
@@ -40,25 +50,51 @@ export class TcpEndpointDialer implements EndpointDialer {
       );
     }
     const { host, port } = endpointOf(address);
-    let resolved: string | undefined;
-    const firstAddressKept: LookupFunction = (name, options, callback) => {
-      lookup(name, { ...options, all: true }, (error, addresses: LookupAddress[]) => {
-        resolved = error === null ? addresses[0]?.address : undefined;
-        callback(error, addresses);
-      });
-    };
+    const target = host === "" ? LOCAL_HOST : host;
+    if (isIP(target) === 0) return this.#dialName(host, port, signal);
     try {
-      return await connectSocket({
-        address: { kind: "tcp", host: host === "" ? LOCAL_HOST : host, port },
-        timeoutMs: this.#timeoutMs,
+      return await this.#connect(target, port, signal);
+    } catch (error) {
+      if (signal.aborted) throw error;
+      throw dialErrorFrom(error, { host, port });
+    }
+  }
+
+  async #dialName(host: string, port: number, signal: AbortSignal): Promise<Socket> {
+    const attempt = new AbortController();
+    const onAbort = () => {
+      attempt.abort(signal.reason);
+    };
+    const cancelTimer = this.#clock.schedule(this.#options.timeoutMs, () => {
+      attempt.abort(new DialTimeoutError());
+    });
+    signal.addEventListener("abort", onAbort);
+    let addresses: readonly string[] | undefined;
+    try {
+      signal.throwIfAborted();
+      addresses = await this.#lookup.lookup(host, attempt.signal);
+      return await connectFirst(addresses, {
+        connect: (address, lost) => this.#connect(address, port, lost),
         clock: this.#clock,
-        signal,
-        lookup: firstAddressKept,
+        delayMs: this.#options.nextAddressMs,
+        signal: attempt.signal,
       });
     } catch (error) {
       if (signal.aborted) throw error;
-      throw dialErrorFrom(error, { host, port, resolved, nameServer: nameServer() });
+      throw dialErrorFrom(error, { host, port, addresses, nameServer: nameServer() });
+    } finally {
+      cancelTimer();
+      signal.removeEventListener("abort", onAbort);
     }
+  }
+
+  #connect(address: string, port: number, signal: AbortSignal): Promise<Socket> {
+    return connectSocket({
+      address: { kind: "tcp", host: address, port },
+      timeoutMs: this.#options.timeoutMs,
+      clock: this.#clock,
+      signal,
+    });
   }
 }
 

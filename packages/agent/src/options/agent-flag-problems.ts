@@ -26,6 +26,7 @@ export function agentFlagProblems({ values }: AgentFlags, fileExists: FileExists
     ...upstreamProblems(values, fileExists),
     ...portRangeProblems(values),
     ...alpnProblems(values),
+    ...metadataProblems(values),
     ...durationProblems(values),
     ...unsupportedFeatureProblems(values),
   ].map((problem) => `${PREFIX} ${problem}`);
@@ -132,6 +133,15 @@ function alpnProblems(values: Values): string[] {
     .filter((protocol) => protocol === "" || Buffer.byteLength(protocol) > MAX_ALPN_BYTES)
     .map((protocol) => {
       return `alpn-proto ${goQuote(protocol)} must be 1 to ${MAX_ALPN_BYTES} bytes long`;
+    });
+}
+
+/** What servers are told goes into headers, which hold nothing else: every tunnel would be refused. */
+function metadataProblems(values: Values): string[] {
+  return (["agent-id", "agent-identifiers"] as const)
+    .filter((flag) => !/^(?! )[\x20-\x7e]*(?<! )$/.test(values[flag]))
+    .map((flag) => {
+      return `${flag} ${goQuote(values[flag])} must be printable ASCII without spaces at its ends`;
     });
 }
 

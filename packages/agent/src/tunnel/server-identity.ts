@@ -4,9 +4,12 @@ import type { HeaderList } from "@reachback/common";
 /** What a server says about itself in the initial metadata of `Connect`. */
 export interface ServerIdentity {
   readonly serverId: string;
-  /** How many servers there are; 0 or less if the server does not know. */
+  /** How many servers there are: 0 if the server does not know, negative if never enough. */
   readonly serverCount: number;
 }
+
+/** Go's int. */
+const MAX_INT = 2n ** 63n - 1n;
 
 /** @throws an error with upstream's text if the metadata does not name exactly one id and count. */
 export function serverIdentityFrom(metadata: HeaderList): ServerIdentity {
@@ -22,6 +25,10 @@ export function serverIdentityFrom(metadata: HeaderList): ServerIdentity {
   }
   if (!/^[+-]?\d+$/.test(count)) {
     throw new Error(`strconv.Atoi: parsing ${goQuote(count)}: invalid syntax`);
+  }
+  const exact = BigInt(count.replace("+", ""));
+  if (exact > MAX_INT || exact < -MAX_INT - 1n) {
+    throw new Error(`strconv.Atoi: parsing ${goQuote(count)}: value out of range`);
   }
   return { serverId, serverCount: Number(count) };
 }

@@ -1,6 +1,5 @@
 import { Backoff, goCodeName, jittered } from "@reachback/common";
 import type { CancelTimer, Clock, GrpcStatus, Logger, Random } from "@reachback/common";
-import type { Tunnel } from "./tunnel.ts";
 import type { OpenTunnel, TunnelConnector, TunnelEvents } from "./tunnel-connector.ts";
 
 export interface ServerSetOptions {
@@ -22,6 +21,17 @@ export interface ServerSetPorts {
 const BACKOFF_FACTOR = 1.5;
 const JITTER = 0.1;
 
+/** Opens tunnels; see {@link TunnelConnector}. */
+export type TunnelOpener = Pick<TunnelConnector, "address" | "connect">;
+
+/** A tunnel of which something is left. */
+interface HeldTunnel {
+  readonly open: OpenTunnel;
+  /** - `up`: in use; `ending`: we have ended it; `over`: closed, its socket may still be open. */
+  state: "up" | "ending" | "over";
+  isSocketClosed: boolean;
+}
+
 /**
  * Keeps one tunnel to each server.
  *
@@ -31,27 +41,32 @@ const JITTER = 0.1;
  */
 export class ServerSet {
   readonly #options: ServerSetOptions;
-  readonly #connector: TunnelConnector;
+  readonly #connector: TunnelOpener;
   readonly #ports: ServerSetPorts;
-  readonly #onConnectionGone: () => void;
+  readonly #onChange: () => void;
   readonly #backoff: Backoff;
-  readonly #tunnels = new Map<string, Tunnel>();
+  /** The tunnel to each server, by its id; not those to servers that take their leave. */
+  readonly #tunnels = new Map<string, HeldTunnel>();
+  /** These, and all others of which something is left. */
+  readonly #held = new Set<HeldTunnel>();
+  /** What the last server that answered said. */
   #serverCount = 0;
   #attempt: AbortController | undefined;
   #cancelPause: CancelTimer | undefined;
   #isStopped = false;
   #isDraining = false;
 
+  /** @param onChange - A tunnel or a connection is gone. */
   constructor(
     options: ServerSetOptions,
-    connector: TunnelConnector,
+    connector: TunnelOpener,
     ports: ServerSetPorts,
-    onConnectionGone: () => void,
+    onChange: () => void,
   ) {
     this.#options = options;
     this.#connector = connector;
     this.#ports = ports;
-    this.#onConnectionGone = onConnectionGone;
+    this.#onChange = onChange;
     this.#backoff = new Backoff(
       {
         initialMs: options.syncIntervalMs,
@@ -63,26 +78,34 @@ export class ServerSet {
     );
   }
 
+  /** Tunnels in use. */
   get tunnelCount(): number {
-    return this.#tunnels.size;
+    let count = 0;
+    for (const { state } of this.#held) if (state === "up") count++;
+    return count;
   }
 
   /** How many servers there are, as far as is known. */
   get serverCount(): number {
-    return this.#serverCount > 0 ? this.#serverCount : 1;
+    return this.#serverCount === 0 ? 1 : this.#serverCount;
   }
 
   /** Connections over all tunnels. */
   get connectionCount(): number {
     let count = 0;
-    for (const tunnel of this.#tunnels.values()) count += tunnel.connectionCount;
+    for (const { open } of this.#held) count += open.tunnel.connectionCount;
     return count;
   }
 
   /** Whether no tunnel has anything left to do. */
   get isIdle(): boolean {
-    for (const tunnel of this.#tunnels.values()) if (!tunnel.isIdle) return false;
+    for (const { open } of this.#held) if (!open.tunnel.isIdle) return false;
     return true;
+  }
+
+  /** Whether nothing is left of any tunnel. */
+  get isEmpty(): boolean {
+    return this.#held.size === 0;
   }
 
   start(): void {
@@ -93,14 +116,14 @@ export class ServerSet {
   drain(): void {
     this.#isDraining = true;
     this.#stopConnecting();
-    for (const tunnel of this.#tunnels.values()) tunnel.drain();
+    for (const { open, state } of this.#held) if (state === "up") open.tunnel.drain();
   }
 
-  /** End all tunnels. */
+  /** End all tunnels, and what is left of their connections. */
   stop(): void {
     this.#isStopped = true;
     this.#stopConnecting();
-    for (const tunnel of this.#tunnels.values()) tunnel.end();
+    for (const held of [...this.#held]) this.#end(held);
   }
 
   #stopConnecting(): void {
@@ -120,7 +143,9 @@ export class ServerSet {
   }
 
   get #wantsMore(): boolean {
-    return this.#options.syncForever || this.#tunnels.size < this.serverCount;
+    // Upstream's agent takes a negative count for one that is never reached.
+    const isEnough = this.serverCount > 0 && this.#tunnels.size >= this.serverCount;
+    return this.#options.syncForever || !isEnough;
   }
 
   /** Returns how long to wait before the next attempt. */
@@ -131,7 +156,7 @@ export class ServerSet {
     this.#attempt = attempt;
     try {
       if (logger.debugEnabled) logger.debug("tunnel.connecting", { address });
-      await this.#open(attempt.signal);
+      await this.#connector.connect((open) => this.#accepted(open), attempt.signal);
       this.#backoff.reset();
       return jittered(this.#options.syncIntervalMs, JITTER, random);
     } catch (error) {
@@ -145,38 +170,63 @@ export class ServerSet {
     }
   }
 
-  async #open(signal: AbortSignal): Promise<void> {
+  #accepted(open: OpenTunnel): TunnelEvents {
+    const { serverId, serverCount } = open;
     const { logger } = this.#ports;
-    let opened: OpenTunnel | undefined = undefined;
-    let closedWith: GrpcStatus | undefined;
-    const events: TunnelEvents = {
-      closed: (status) => {
-        closedWith = status;
-        if (opened !== undefined) this.#lost(opened, status);
-      },
-      connectionGone: this.#onConnectionGone,
-    };
-    const open = await this.#connector.connect(events, signal);
-    const { tunnel, serverId, serverCount } = open;
-    if (closedWith !== undefined) throw new Error(`closed at once: ${closedWith.message}`);
+    const held: HeldTunnel = { open, state: "up", isSocketClosed: false };
+    this.#held.add(held);
+    this.#serverCount = serverCount;
     if (this.#tunnels.has(serverId)) {
       if (logger.debugEnabled) logger.debug("tunnel.duplicate", { serverId });
-      tunnel.end();
-      return;
+      this.#end(held);
+    } else {
+      this.#tunnels.set(serverId, held);
+      logger.info("tunnel.opened", { serverId, serverCount, address: this.#connector.address });
     }
-    opened = open;
-    this.#tunnels.set(serverId, tunnel);
-    this.#serverCount = serverCount;
-    logger.info("tunnel.opened", { serverId, serverCount, address: this.#connector.address });
+    return {
+      serverLeaving: () => {
+        if (held.state !== "up") return;
+        logger.info("tunnel.draining", { serverId });
+        this.#replace(held);
+      },
+      closed: (status) => {
+        this.#closed(held, status);
+      },
+      connectionGone: () => {
+        this.#release(held);
+      },
+      gone: () => {
+        held.isSocketClosed = true;
+        this.#release(held);
+      },
+    };
   }
 
-  #lost({ serverId, tunnel }: OpenTunnel, status: GrpcStatus): void {
-    if (this.#tunnels.get(serverId) === tunnel) this.#tunnels.delete(serverId);
-    this.#ports.logger.warn("tunnel.lost", {
-      serverId,
-      code: goCodeName(status.code),
-      error: status.message,
-    });
-    this.#onConnectionGone();
+  #end(held: HeldTunnel): void {
+    if (held.state === "up") held.state = "ending";
+    held.open.end();
+  }
+
+  /** The tunnel counts no longer, so that another one to its server may be opened. */
+  #replace(held: HeldTunnel): void {
+    const { serverId } = held.open;
+    if (this.#tunnels.get(serverId) === held) this.#tunnels.delete(serverId);
+  }
+
+  #closed(held: HeldTunnel, { code, message }: GrpcStatus): void {
+    const wasUp = held.state === "up";
+    held.state = "over";
+    this.#replace(held);
+    if (wasUp) {
+      const { serverId } = held.open;
+      this.#ports.logger.warn("tunnel.lost", { serverId, code: goCodeName(code), error: message });
+    }
+    this.#onChange();
+  }
+
+  /** Forget the tunnel once nothing is left of it. */
+  #release(held: HeldTunnel): void {
+    if (held.isSocketClosed && held.open.tunnel.isIdle) this.#held.delete(held);
+    this.#onChange();
   }
 }

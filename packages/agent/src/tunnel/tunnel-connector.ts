@@ -6,6 +6,7 @@ import {
   GrpcClientCarrier,
   Http2Connection,
   Keepalive,
+  OK_STATUS,
   clientTlsOptions,
   connectSocket,
   describeTlsError,
@@ -13,7 +14,7 @@ import {
   joinHostPort,
   systemErrorText,
 } from "@reachback/common";
-import type { CaPool, GrpcStatus, HeaderList, KeyPair } from "@reachback/common";
+import type { CaPool, CancelTimer, GrpcStatus, HeaderList, KeyPair } from "@reachback/common";
 import type { ConnectionPorts } from "../endpoint/endpoint-connection.ts";
 import {
   KEEPALIVE_TIMEOUT_MS,
@@ -21,6 +22,7 @@ import {
   SERVER_ANSWER_TIMEOUT_MS,
   SERVER_CONNECT_TIMEOUT_MS,
   SERVER_HTTP2,
+  TUNNEL_LINGER_MS,
 } from "../limits.ts";
 import { serverIdentityFrom } from "./server-identity.ts";
 import type { ServerIdentity } from "./server-identity.ts";
@@ -43,17 +45,23 @@ export interface ConnectorOptions {
   readonly userAgent: string;
 }
 
-/** What is told about a tunnel that has been opened. */
-export interface TunnelEvents {
-  /** The tunnel is over. Called exactly once, only after it was opened. */
-  closed(status: GrpcStatus): void;
-  /** A connection is gone; perhaps the last. */
-  connectionGone(): void;
-}
-
 /** A tunnel that a server has accepted. */
 export interface OpenTunnel extends ServerIdentity {
   readonly tunnel: Tunnel;
+  /** End it in an orderly way if the server plays along, and anyhow before long. Idempotent. */
+  end(): void;
+}
+
+/** What the owner of an open tunnel is told. */
+export interface TunnelEvents {
+  /** The server takes its leave: what is open lives on, but another tunnel is needed. */
+  serverLeaving(): void;
+  /** The tunnel is over, its connections are cut. Called exactly once. */
+  closed(status: GrpcStatus): void;
+  /** A connection is gone; perhaps the last. */
+  connectionGone(): void;
+  /** The tunnel's socket is closed. Called exactly once, after `closed`. */
+  gone(): void;
 }
 
 /** An attempt to open a tunnel failed; the message says at which step and why. */
@@ -79,26 +87,34 @@ export class TunnelConnector {
   /**
    * One attempt: look-up, TCP, TLS, `Connect`, each within its time.
    *
+   * @param accepted - Called at once when the server accepts the tunnel; says who is told what
+   * becomes of it.
    * @throws {TunnelConnectError}, or `signal`'s reason when it aborts.
    */
-  async connect(events: TunnelEvents, signal: AbortSignal): Promise<OpenTunnel> {
+  async connect(accepted: (open: OpenTunnel) => TunnelEvents, signal: AbortSignal): Promise<void> {
     const token = await this.#readToken();
     const socket = await this.#connectSocket(signal);
-    return this.#openTunnel(socket, token, events, signal);
+    await this.#openTunnel(socket, token, accepted, signal);
   }
 
   async #readToken(): Promise<string | undefined> {
     const { tokenPath } = this.#options;
     if (tokenPath === "") return undefined;
+    let token: string;
     try {
       // A trailing newline is common in such files and illegal in a header.
-      return (await readFile(tokenPath, "utf8")).trim();
+      token = (await readFile(tokenPath, "utf8")).trim();
     } catch (error) {
       const reason = systemErrorText(error as NodeJS.ErrnoException);
       throw new TunnelConnectError(`cannot read the token file ${tokenPath}: ${reason}`, {
         cause: error,
       });
     }
+    if (!/^[\x20-\x7e]+$/.test(token)) {
+      const what = token === "" ? "is empty" : "holds what no header can";
+      throw new TunnelConnectError(`the token file ${tokenPath} ${what}`);
+    }
+    return token;
   }
 
   async #connectSocket(signal: AbortSignal): Promise<Socket> {
@@ -125,9 +141,9 @@ export class TunnelConnector {
   #openTunnel(
     socket: Socket,
     token: string | undefined,
-    events: TunnelEvents,
+    accepted: (open: OpenTunnel) => TunnelEvents,
     signal: AbortSignal,
-  ): Promise<OpenTunnel> {
+  ): Promise<void> {
     const { clock, metrics } = this.#ports;
     if (socket instanceof TLSSocket && typeof socket.alpnProtocol !== "string") {
       socket.destroy();
@@ -135,15 +151,32 @@ export class TunnelConnector {
       return Promise.reject(new TunnelConnectError(`tls: ${reason}`));
     }
     return new Promise((resolve, reject) => {
-      let isOpen = false;
+      /** Set once the server has accepted the tunnel. */
+      let events: TunnelEvents | undefined;
+      let isServerLeaving = false;
+      let isEnding = false;
+      let cancelLinger: CancelTimer | undefined;
+      const linger = () => {
+        cancelLinger ??= clock.schedule(TUNNEL_LINGER_MS, () => {
+          socket.destroy();
+        });
+      };
       const connection = new Http2Connection(socket, "client", SERVER_HTTP2, clock, {
         request: () => {
           throw new Error("a server cannot open streams");
         },
-        goaway: () => undefined,
+        goaway: () => {
+          isServerLeaving = true;
+          events?.serverLeaving();
+        },
         closed: () => {
           keepalive.stop();
         },
+      });
+      // Behind the connection's own listener: `closed` comes before `gone`.
+      socket.once("close", () => {
+        cancelLinger?.();
+        events?.gone();
       });
       const keepalive = new Keepalive(this.#keepaliveOptions(), clock, {
         get lastHeardMs() {
@@ -159,11 +192,14 @@ export class TunnelConnector {
       });
       keepalive.start();
 
-      const fail = (error: Error) => {
+      const settle = () => {
         cancelTimer();
         signal.removeEventListener("abort", onAbort);
-        connection.destroy();
+      };
+      const fail = (error: Error) => {
+        settle();
         reject(error);
+        connection.destroy();
       };
       const onAbort = () => {
         fail(signal.reason as Error);
@@ -176,23 +212,38 @@ export class TunnelConnector {
       const tunnel = new Tunnel(
         {
           tunnelOpened: (metadata) => {
+            let identity: ServerIdentity;
             try {
-              const identity = serverIdentityFrom(metadata);
-              isOpen = true;
-              cancelTimer();
-              signal.removeEventListener("abort", onAbort);
-              resolve({ tunnel, ...identity });
+              identity = serverIdentityFrom(metadata);
             } catch (error) {
               fail(new TunnelConnectError(`answer: ${(error as Error).message}`));
+              return;
             }
+            settle();
+            const end = () => {
+              isEnding = true;
+              linger();
+              tunnel.end();
+            };
+            events = accepted({ tunnel, ...identity, end });
+            if (isServerLeaving) events.serverLeaving();
+            resolve();
           },
           tunnelClosed: (status) => {
-            if (isOpen) events.closed(status);
-            else fail(new TunnelConnectError(`answer: ${statusText(status)}`));
+            if (events === undefined) {
+              fail(new TunnelConnectError(`answer: ${statusText(status)}`));
+              return;
+            }
+            if (status.code !== OK_STATUS.code && !isEnding) {
+              metrics.serverConnectionFailed("from_server");
+              metrics.streamFailed("to_agent", status.code);
+            }
+            linger();
             connection.close();
+            events.closed(status);
           },
           connectionGone: () => {
-            events.connectionGone();
+            events?.connectionGone();
           },
         },
         this.#ports,

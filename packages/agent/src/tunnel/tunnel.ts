@@ -1,4 +1,4 @@
-import { OK_STATUS, PacketType } from "@reachback/common";
+import { PacketType } from "@reachback/common";
 import type {
   Carrier,
   ConnectionId,
@@ -11,6 +11,7 @@ import type {
 } from "@reachback/common";
 import { EndpointConnection } from "../endpoint/endpoint-connection.ts";
 import type { ConnectionPorts, ConnectionTunnel } from "../endpoint/endpoint-connection.ts";
+import { MAX_QUEUED_BYTES } from "../limits.ts";
 
 /** What a tunnel tells its owner. */
 export interface TunnelOwner {
@@ -29,6 +30,7 @@ export class Tunnel implements GrpcClientHandler, ConnectionTunnel {
   #carrier: Carrier | undefined;
   #nextConnectionId = 1;
   #drainSent = false;
+  #isEnded = false;
   readonly #dials = new Map<DialId, EndpointConnection>();
   /** Connections that the server knows. */
   readonly #connections = new Map<ConnectionId, EndpointConnection>();
@@ -66,9 +68,13 @@ export class Tunnel implements GrpcClientHandler, ConnectionTunnel {
     this.send({ type: PacketType.DRAIN });
   }
 
-  /** End the tunnel: the server closes what is left of its connections. */
+  /**
+   * End the tunnel, and every connection with it: the server closes its side of them when it sees
+   * that the tunnel has ended. Idempotent.
+   */
   end(): void {
-    this.#loseConnections();
+    this.#isEnded = true;
+    for (const connection of [...this.#all]) connection.abandon();
     this.#carrier?.end();
   }
 
@@ -91,6 +97,15 @@ export class Tunnel implements GrpcClientHandler, ConnectionTunnel {
 
   resumeFor(connection: EndpointConnection): void {
     if (this.#full.delete(connection) && this.#full.size === 0) this.#carrier?.resumeReading();
+  }
+
+  flushing(connection: EndpointConnection): void {
+    if (!this.#full.has(connection)) return;
+    // A full socket drains by itself now, and the server need not wait for it, unless too much has
+    // come together: then it waits until the connection is closed.
+    let queuedBytes = 0;
+    for (const { queuedBytes: bytes } of this.#all) queuedBytes += bytes;
+    if (queuedBytes <= MAX_QUEUED_BYTES) this.resumeFor(connection);
   }
 
   established(connection: EndpointConnection): void {
@@ -153,15 +168,14 @@ export class Tunnel implements GrpcClientHandler, ConnectionTunnel {
   }
 
   closed(status: GrpcStatus): void {
-    this.#loseConnections();
-    if (status.code !== OK_STATUS.code) {
-      this.#ports.metrics.serverConnectionFailed("from_server");
-      this.#ports.metrics.streamFailed("to_agent", status.code);
-    }
+    this.#isEnded = true;
+    for (const connection of [...this.#all]) connection.tunnelLost();
     this.#owner.tunnelClosed(status);
   }
 
   #dial(packet: DialRequestPacket): void {
+    // The server has not seen yet that nobody will answer.
+    if (this.#isEnded) return;
     // Counted for failed dials too, as upstream does.
     const connectionId = this.#nextConnectionId++ as ConnectionId;
     const connection = new EndpointConnection(connectionId, packet, this, this.#ports);
@@ -182,9 +196,5 @@ export class Tunnel implements GrpcClientHandler, ConnectionTunnel {
 
   #forgetDial(connection: EndpointConnection): void {
     if (this.#dials.get(connection.dialId) === connection) this.#dials.delete(connection.dialId);
-  }
-
-  #loseConnections(): void {
-    for (const connection of [...this.#all]) connection.tunnelLost();
   }
 }

@@ -51,7 +51,10 @@ export interface Carrier {
   /** Finish in an orderly way, behind everything sent. Idempotent. */
   end(): void;
 
-  /** End at once, dropping what waits to be sent. Idempotent. */
+  /**
+   * End at once for this side: `closed` is called before this returns. A client drops what waits to
+   * be sent; a server's last word is `status`, which goes behind it. Idempotent.
+   */
   abort(status: GrpcStatus): void;
 
   readonly isClosed: boolean;

@@ -113,6 +113,7 @@ export abstract class GrpcCarrier implements Carrier, Http2StreamHandler {
   protected finish(status: GrpcStatus): void {
     if (this.#closed) return;
     this.#closed = true;
+    this.#reader.stop();
     this.handler.closed(status);
   }
 }

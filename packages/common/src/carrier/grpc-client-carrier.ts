@@ -121,8 +121,8 @@ export class GrpcClientCarrier extends GrpcCarrier {
     };
     this.handler.ended();
     // The server has the last word in gRPC: the call is over, whatever we still had to say.
-    this.finish(status);
-    this.stream?.end();
+    this.#trailersStatus = status;
+    this.stream?.leave();
   }
 
   protected fail(status: GrpcStatus): void {
@@ -130,9 +130,11 @@ export class GrpcClientCarrier extends GrpcCarrier {
   }
 
   protected statusOf(reason: StreamClose): GrpcStatus {
+    // What the server has said holds, however its stream ends then.
+    if (this.#trailersStatus !== undefined) return this.#trailersStatus;
     switch (reason.kind) {
       case "finished":
-        return this.#trailersStatus ?? { code: GrpcCode.INTERNAL, message: "no trailers" };
+        return { code: GrpcCode.INTERNAL, message: "no trailers" };
       case "reset":
         return {
           code: CODE_OF_RESET[reason.code] ?? GrpcCode.INTERNAL,

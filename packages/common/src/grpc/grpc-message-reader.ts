@@ -15,6 +15,7 @@ export class GrpcMessageReader {
   readonly #prefix = Buffer.alloc(MESSAGE_PREFIX_BYTES);
   #prefixBytes = 0;
   #remaining = 0;
+  #stopped = false;
 
   constructor(decoder: PacketDecoder) {
     this.#decoder = decoder;
@@ -23,6 +24,11 @@ export class GrpcMessageReader {
   /** Whether the body could end here: between two messages. */
   get atBoundary(): boolean {
     return this.#remaining === 0 && this.#prefixBytes === 0;
+  }
+
+  /** Hand out nothing more, not even what else is in the chunk being read. */
+  stop(): void {
+    this.#stopped = true;
   }
 
   /** @throws {GrpcError} The call cannot go on; the texts are grpc-go's. */
@@ -40,7 +46,7 @@ export class GrpcMessageReader {
 
   #push(chunk: Buffer): void {
     let at = 0;
-    while (at < chunk.length) {
+    while (at < chunk.length && !this.#stopped) {
       if (this.#remaining === 0) {
         at = this.#readPrefix(chunk, at);
         if (this.#prefixBytes > 0) return;

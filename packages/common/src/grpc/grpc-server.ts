@@ -23,6 +23,7 @@ export class GrpcServer {
   readonly #options: GrpcServerOptions;
   readonly #clock: Clock;
   readonly #connections = new Set<Http2Connection>();
+  #closing = false;
 
   constructor(options: GrpcServerOptions, clock: Clock) {
     this.#options = options;
@@ -65,22 +66,28 @@ export class GrpcServer {
       },
     });
     keepalive.start();
+    // Its TLS handshake was under way when the listener closed.
+    if (this.#closing) connection.close();
   }
 
   /** Take no new calls; connections end when their calls have. */
   close(): void {
+    this.#closing = true;
     for (const connection of [...this.#connections]) connection.close();
   }
 
   /** End every connection, and every call with it. */
   destroy(): void {
+    this.#closing = true;
     for (const connection of [...this.#connections]) connection.destroy();
   }
 }
 
 function peerOf(socket: Socket): Peer {
   const certificate = socket instanceof TLSSocket ? socket.getPeerCertificate() : undefined;
-  // Without a certificate Node returns an empty object, whatever its types say.
-  const subject = certificate?.subject as { CN?: string } | undefined;
-  return { address: peerName(socket), commonName: subject?.CN };
+  // Without a certificate Node returns an empty object, and an array where a name occurs twice,
+  // whatever its types say. Of several names, Go takes the last.
+  const subject = certificate?.subject as { CN?: string | string[] } | undefined;
+  const commonName = Array.isArray(subject?.CN) ? subject.CN.at(-1) : subject?.CN;
+  return { address: peerName(socket), commonName };
 }

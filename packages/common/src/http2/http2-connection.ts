@@ -30,9 +30,9 @@ import type { Http2StreamHandler, StreamHost } from "./http2-stream.ts";
 
 /** Every bound of one connection. See LIMITS.md for what each default is for. */
 export interface Http2Limits {
-  /** Receive window of each stream, in bytes. */
+  /** Receive window of each stream, in bytes; 65535 or more. */
   readonly streamWindowBytes: number;
-  /** Receive window of the connection, in bytes; given back as data arrives. */
+  /** Receive window of the connection, in bytes; 65535 or more. Given back as data arrives. */
   readonly connectionWindowBytes: number;
   /** Largest frame that we accept (SETTINGS_MAX_FRAME_SIZE), in bytes: 16384 to 16777215. */
   readonly maxFrameBytes: number;
@@ -60,6 +60,9 @@ export interface Http2ConnectionHandler {
 
 /** Most bytes handed to the socket in one write. */
 const MAX_BATCH_BYTES = 256 * 1024;
+
+/** Largest DATA frame that we send, whatever the peer takes: streams take turns frame by frame. */
+const MAX_SENT_FRAME_BYTES = 65 * 1024;
 
 /** Buffers below this are copied together before they are written: cheaper than one more buffer. */
 const COALESCE_BELOW_BYTES = 2 * 1024;
@@ -122,6 +125,9 @@ export class Http2Connection implements StreamHost, FrameHandler {
   #receivedBytes = 0;
   #emptyDataFrames = 0;
   #dataStream: Http2Stream | undefined;
+  /** Bytes of the current DATA frame: all of them, and those of its payload so far. */
+  #dataFrameBytes = 0;
+  #dataPayloadBytes = 0;
   #headerBlock:
     { streamId: number; endStream: boolean; parts: Buffer[]; bytes: number } | undefined;
 
@@ -170,6 +176,12 @@ export class Http2Connection implements StreamHost, FrameHandler {
     socket.on("close", () => {
       this.#finish(undefined);
     });
+    // A socket that failed on its way here has told its last listener already.
+    if (socket.closed) {
+      setImmediate(() => {
+        this.#finish(socket.errored ?? undefined);
+      });
+    }
   }
 
   /** When the peer was last heard of, in the clock's milliseconds. */
@@ -201,12 +213,20 @@ export class Http2Connection implements StreamHost, FrameHandler {
     );
   }
 
-  /** Send a request (clients only; see {@link canRequest}); the body follows through the stream. */
+  /**
+   * Send a request (clients only; see {@link canRequest}); the body follows through the stream.
+   * Where the connection is over already, the stream is told so a moment later.
+   */
   request(headers: HeaderList, handler: Http2StreamHandler): Http2Stream {
     const stream = this.#newStream(this.#nextStreamId);
     this.#nextStreamId += 2;
-    stream.handler = handler;
+    stream.attach(handler);
     this.sendHeaders(stream.id, headers, false);
+    if (this.#closed) {
+      setImmediate(() => {
+        stream.connectionLost(undefined);
+      });
+    }
     return stream;
   }
 
@@ -267,7 +287,8 @@ export class Http2Connection implements StreamHost, FrameHandler {
     this.#streams.delete(stream.id);
     this.#sending.delete(stream);
     if (this.#dataStream === stream) this.#dataStream = undefined;
-    this.#endIfDone();
+    // Not here and now: the stream's last frame may not be written yet, nor its owner told.
+    if (this.#leaving) this.#scheduleFlush();
   }
 
   // Sending
@@ -289,6 +310,8 @@ export class Http2Connection implements StreamHost, FrameHandler {
     this.#control = [];
     this.#controlBytes = 0;
     const served = this.#fillFromStreams(out);
+    // A stream that came to its end may have ended the connection with it.
+    if (this.isClosed) return;
     this.#write(out);
     for (const stream of served) stream.notifyDrained();
     if (this.#sendWindowBytes > 0 && this.#sending.size > 0) this.#scheduleFlush();
@@ -301,8 +324,9 @@ export class Http2Connection implements StreamHost, FrameHandler {
     let batchBytes = 0;
     /** Streams in a row that wait for the connection's window: once all do, nothing can go. */
     let waiting = 0;
-    while (this.#sending.size > waiting && batchBytes < MAX_BATCH_BYTES) {
-      const stream = this.#sending.values().next().value!;
+    // A Set's iterator also comes to what is added behind it, so this goes round and round.
+    for (const stream of this.#sending) {
+      if (waiting >= this.#sending.size || batchBytes >= MAX_BATCH_BYTES) break;
       this.#sending.delete(stream);
       const wants = stream.wants;
       // A stream without a window of its own comes back when the peer opens it.
@@ -409,6 +433,7 @@ export class Http2Connection implements StreamHost, FrameHandler {
       case FrameType.PRIORITY:
         // Deprecated (RFC 9113 section 5.3): checked for length, otherwise ignored.
         requireLength(payload, 5, "PRIORITY");
+        requireStream(streamId, "PRIORITY");
         return;
       case FrameType.PUSH_PROMISE:
         throw new Http2Error(Http2ErrorCode.PROTOCOL_ERROR, "PUSH_PROMISE was not allowed");
@@ -427,6 +452,8 @@ export class Http2Connection implements StreamHost, FrameHandler {
     if (this.#receiveWindowBytes < 0) {
       throw new Http2Error(Http2ErrorCode.FLOW_CONTROL_ERROR, "connection window overrun");
     }
+    this.#dataFrameBytes = flowBytes;
+    this.#dataPayloadBytes = 0;
     this.#receivedBytes += flowBytes;
     if (this.#receivedBytes * 2 >= this.#limits.connectionWindowBytes) {
       // Given back on receipt: what bounds memory is the window of each stream.
@@ -434,22 +461,30 @@ export class Http2Connection implements StreamHost, FrameHandler {
       this.#receiveWindowBytes += this.#receivedBytes;
       this.#receivedBytes = 0;
     }
-    this.#emptyDataFrames = flowBytes === 0 ? this.#emptyDataFrames + 1 : 0;
-    if (this.#emptyDataFrames > MAX_EMPTY_DATA_FRAMES) {
-      throw new Http2Error(Http2ErrorCode.ENHANCE_YOUR_CALM, "too many empty DATA frames");
-    }
     const stream = this.#knownStream(streamId, "DATA");
     this.#dataStream = stream?.acceptData(flowBytes) === true ? stream : undefined;
   }
 
   data(_streamId: number, piece: Buffer): void {
+    this.#dataPayloadBytes += piece.length;
     this.#dataStream?.handler.data(piece);
   }
 
   dataEnd(_streamId: number, endStream: boolean): void {
     const stream = this.#dataStream;
     this.#dataStream = undefined;
+    // The stream's owner gives back the payload; of padding it does not know.
+    const paddingBytes = this.#dataFrameBytes - this.#dataPayloadBytes;
+    if (paddingBytes > 0) stream?.consumed(paddingBytes);
     if (endStream) stream?.receiveEnd();
+    else this.#countIfEmpty(this.#dataFrameBytes);
+  }
+
+  #countIfEmpty(frameBytes: number): void {
+    this.#emptyDataFrames = frameBytes === 0 ? this.#emptyDataFrames + 1 : 0;
+    if (this.#emptyDataFrames > MAX_EMPTY_DATA_FRAMES) {
+      throw new Http2Error(Http2ErrorCode.ENHANCE_YOUR_CALM, "too many empty DATA frames");
+    }
   }
 
   /** The stream of a frame, `undefined` if it is over. @throws {Http2Error} if it never began. */
@@ -539,8 +574,9 @@ export class Http2Connection implements StreamHost, FrameHandler {
       return;
     }
     const stream = this.#newStream(streamId);
-    stream.handler = this.#handler.request(stream, headers, endStream);
-    if (endStream) stream.receiveEnd();
+    if (endStream) stream.beginEnded();
+    stream.attach(this.#handler.request(stream, headers, endStream));
+    if (endStream && !stream.isClosed) stream.handler.ended();
   }
 
   #newStream(streamId: number): Http2Stream {
@@ -560,6 +596,7 @@ export class Http2Connection implements StreamHost, FrameHandler {
 
   #resetFrame(streamId: number, payload: Buffer): void {
     requireLength(payload, 4, "RST_STREAM");
+    requireStream(streamId, "RST_STREAM");
     this.#knownStream(streamId, "RST_STREAM")?.receiveReset(payload.readUInt32BE(0));
   }
 
@@ -610,7 +647,7 @@ export class Http2Connection implements StreamHost, FrameHandler {
         if (value < DEFAULT_MAX_FRAME_BYTES || value > 0xff_ffff) {
           throw new Http2Error(Http2ErrorCode.PROTOCOL_ERROR, "bad MAX_FRAME_SIZE");
         }
-        this.peerMaxFrameBytes = value;
+        this.peerMaxFrameBytes = Math.min(value, MAX_SENT_FRAME_BYTES);
         return;
       default:
         return;
@@ -690,5 +727,11 @@ export class Http2Connection implements StreamHost, FrameHandler {
 function requireLength(payload: Buffer, bytes: number, frame: string): void {
   if (payload.length !== bytes) {
     throw new Http2Error(Http2ErrorCode.FRAME_SIZE_ERROR, `${frame} of ${payload.length} bytes`);
+  }
+}
+
+function requireStream(streamId: number, frame: string): void {
+  if (streamId === 0) {
+    throw new Http2Error(Http2ErrorCode.PROTOCOL_ERROR, `${frame} on the connection`);
   }
 }

@@ -4,6 +4,7 @@ import {
   FrameFlag,
   FrameType,
   MAX_WINDOW_BYTES,
+  newFrame,
   resetFrame,
   windowUpdateFrame,
   writeFrameHeader,
@@ -79,12 +80,12 @@ const NO_HANDLER: Http2StreamHandler = {
 /** One HTTP/2 stream (RFC 9113 section 5.1), on either side. */
 export class Http2Stream {
   readonly id: number;
-  /** Who is told what happens. Set by the connection's owner when the stream is made. */
-  handler: Http2StreamHandler = NO_HANDLER;
+  #handler: Http2StreamHandler = NO_HANDLER;
 
   readonly #host: StreamHost;
   readonly #limits: StreamLimits;
   #state: StreamState = "open";
+  #closeReason: StreamClose | undefined;
 
   readonly #queue = new SendQueue();
   #sendWindowBytes: number;
@@ -180,7 +181,28 @@ export class Http2Stream {
     this.#consumedBytes = 0;
   }
 
+  /**
+   * Finish the stream at once, dropping what waits to be sent, because the peer has had the last
+   * word. Does nothing unless the peer has finished sending and we have not. Idempotent.
+   */
+  leave(): void {
+    if (this.#state !== "halfClosedRemote") return;
+    this.#host.sendControl(newFrame(0, FrameType.DATA, FrameFlag.END_STREAM, this.id));
+    this.#close({ kind: "finished" });
+  }
+
   // What follows is called by the connection.
+
+  /** Who is told what happens. */
+  get handler(): Http2StreamHandler {
+    return this.#handler;
+  }
+
+  /** Tell `handler` from now on; also that the stream is over, if it is already. */
+  attach(handler: Http2StreamHandler): void {
+    this.#handler = handler;
+    if (this.#closeReason !== undefined) handler.closed(this.#closeReason);
+  }
 
   /**
    * What {@link fill} would do: send `data`, send the `end`, nothing until the peer opens the
@@ -227,7 +249,7 @@ export class Http2Stream {
     if (!this.#awaitsDrain || this.#state === "closed") return;
     if (this.#queue.bytes * 2 > this.#limits.writeHighWaterBytes) return;
     this.#awaitsDrain = false;
-    this.handler.drained();
+    this.#handler.drained();
   }
 
   /** The peer opened the send window. False if the window would overflow. */
@@ -236,6 +258,11 @@ export class Http2Stream {
     if (this.#sendWindowBytes > MAX_WINDOW_BYTES) return false;
     if (this.#queue.bytes > 0) this.#host.wantsToSend(this);
     return true;
+  }
+
+  /** The request is nothing but its headers. Its owner is told later, there being none yet. */
+  beginEnded(): void {
+    this.#state = "halfClosedRemote";
   }
 
   /** Account for a DATA frame. False if the peer overran the window or sent after its end. */
@@ -275,7 +302,7 @@ export class Http2Stream {
     }
     if (informational) return;
     this.#finalHeadersSeen = true;
-    this.handler.headers(headers, endStream);
+    this.#handler.headers(headers, endStream);
     if (endStream) this.receiveEnd();
   }
 
@@ -283,7 +310,7 @@ export class Http2Stream {
     if (!this.remoteOpen) return;
     const finished = this.#state === "halfClosedLocal";
     if (!finished) this.#state = "halfClosedRemote";
-    this.handler.ended();
+    this.#handler.ended();
     if (finished) this.#close({ kind: "finished" });
   }
 
@@ -315,8 +342,9 @@ export class Http2Stream {
   #close(reason: StreamClose): void {
     if (this.#state === "closed") return;
     this.#state = "closed";
+    this.#closeReason = reason;
     this.#queue.clear();
     this.#host.release(this);
-    this.handler.closed(reason);
+    this.#handler.closed(reason);
   }
 }

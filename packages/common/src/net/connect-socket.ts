@@ -43,6 +43,9 @@ const TCP_KEEPALIVE_MS = 15_000;
  * Connect a socket, ready to use: with `tls` after a verified handshake. Half-open, without Nagle's
  * delay, with TCP keepalive (design: every socket of ours).
  *
+ * The socket may have failed again before its new owner gets to listen: its `closed` and `errored`
+ * tell, and nothing is thrown.
+ *
  * @throws {ConnectError} naming the phase; when `signal` aborts, its reason.
  */
 export function connectSocket(options: ConnectOptions): Promise<Socket> {
@@ -70,56 +73,66 @@ export function connectSocket(options: ConnectOptions): Promise<Socket> {
     let settled = false;
     let tlsSocket: TLSSocket | undefined;
 
-    const settle = (outcome: Socket | Error) => {
-      if (settled) return;
+    /** False if the outcome is known already. */
+    const settle = (): boolean => {
+      if (settled) return false;
       settled = true;
       cancelTimer();
       signal?.removeEventListener("abort", onAbort);
-      if (outcome instanceof Error) {
-        tlsSocket?.destroy();
-        tcpSocket.destroy();
-        reject(outcome);
-        return;
-      }
-      outcome.off("error", onError);
-      outcome.off("close", onClose);
-      resolve(outcome);
+      return true;
+    };
+    const succeed = (socket: Socket) => {
+      if (!settle()) return;
+      socket.on("error", ignoreError);
+      socket.off("error", onError);
+      socket.off("close", onClose);
+      resolve(socket);
+    };
+    const fail = (reason: Error) => {
+      if (!settle()) return;
+      tlsSocket?.destroy();
+      tcpSocket.destroy();
+      reject(reason);
     };
     const onAbort = () => {
-      settle(signal?.reason as Error);
+      fail(signal?.reason as Error);
     };
     const onError = (error: Error) => {
       const cause = firstError(error);
-      settle(new ConnectError(phase, cause.message, false, cause));
+      fail(new ConnectError(phase, cause.message, false, cause));
     };
     const onClose = () => {
-      settle(new ConnectError(phase, "the connection was closed", false));
+      fail(new ConnectError(phase, "the connection was closed", false));
     };
     const cancelTimer = clock.schedule(options.timeoutMs, () => {
-      settle(new ConnectError(phase, `${phase} timed out`, true));
+      fail(new ConnectError(phase, `${phase} timed out`, true));
     });
     signal?.addEventListener("abort", onAbort);
     tcpSocket.on("error", onError);
     tcpSocket.on("close", onClose);
-    tcpSocket.on("lookup", () => {
-      phase = "connect";
+    tcpSocket.on("lookup", (error: Error | null) => {
+      if (error === null) phase = "connect";
     });
     tcpSocket.on("connect", () => {
       if (options.tls === undefined) {
-        settle(tcpSocket);
+        succeed(tcpSocket);
         return;
       }
       phase = "tls";
       const secured = connectTls({ ...options.tls, socket: tcpSocket });
       tlsSocket = secured;
       rememberCarrier(secured, tcpSocket);
-      tlsSocket.on("error", onError);
-      tlsSocket.on("close", onClose);
-      tlsSocket.on("secureConnect", () => {
-        settle(secured);
+      secured.on("error", onError);
+      secured.on("close", onClose);
+      secured.on("secureConnect", () => {
+        succeed(secured);
       });
     });
   });
+}
+
+function ignoreError(): void {
+  // Between two owners nobody listens, and an error that nobody listens to ends the process.
 }
 
 /** With several addresses tried, Node reports all failures in one error that says nothing itself. */

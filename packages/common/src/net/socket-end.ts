@@ -37,6 +37,12 @@ export interface SocketEndLimits {
  */
 const MAX_IN_FLIGHT_BYTES = 64 * 1024;
 
+/**
+ * How long the system may take to send what it has taken before the socket is reset behind it: a
+ * reset throws away what has not left, and nobody can ask whether there is such.
+ */
+const RESET_GRACE_MS = 100;
+
 /** The peer reset the connection, but libuv called it an end. */
 class HiddenResetError extends Error {
   readonly code = "ECONNRESET";
@@ -83,6 +89,13 @@ export class SocketEnd {
     socket.on("close", () => {
       this.#closed();
     });
+    // A socket that failed on its way here has told its last listener already.
+    if (socket.closed) {
+      setImmediate(() => {
+        this.#error ??= socket.errored ?? undefined;
+        this.#closed();
+      });
+    }
   }
 
   /** Bytes written that the kernel has not taken. */
@@ -138,12 +151,15 @@ export class SocketEnd {
     if (this.queuedBytes === 0) this.#socket.end();
   }
 
-  /** Close so that the peer sees everything written and then a reset. */
+  /**
+   * Close so that the peer sees everything written and then a reset; provided that it reads, as far
+   * as can be known ({@link RESET_GRACE_MS}).
+   */
   resetBehindData(): void {
     if (this.#state !== "open") return;
     this.#state = "resetting";
     this.#socket.resume();
-    if (this.queuedBytes === 0) this.reset();
+    if (this.queuedBytes === 0) this.#resetSoon();
     else this.#watchProgress();
   }
 
@@ -155,14 +171,15 @@ export class SocketEnd {
     resetSocket(this.#socket);
   }
 
-  readonly #written = (): void => {
+  readonly #written = (error?: Error | null): void => {
     this.#inFlightBytes = 0;
-    if (this.#state === "closed") return;
+    // After a failure "close" follows; until then there is nothing to tell.
+    if (error instanceof Error || this.#state === "closed") return;
     this.#flush();
     if (this.#state === "closing" || this.#state === "resetting") {
       if (this.queuedBytes > 0) return;
       if (this.#state === "closing") this.#socket.end();
-      else this.reset();
+      else this.#resetSoon();
     } else if (this.#awaitsDrain && this.queuedBytes * 2 <= this.#limits.writeHighWaterBytes) {
       this.#awaitsDrain = false;
       this.#handler.drained();
@@ -171,7 +188,15 @@ export class SocketEnd {
 
   /** Hand the next batch to the socket, once it has taken the last one. */
   #flush(): void {
-    if (this.#inFlightBytes > 0 || this.#queue.length === 0) return;
+    const first = this.#queue[0];
+    if (this.#inFlightBytes > 0 || first === undefined) return;
+    if (first.length > MAX_IN_FLIGHT_BYTES) {
+      this.#queue[0] = first.subarray(MAX_IN_FLIGHT_BYTES);
+      this.#queuedBytes -= MAX_IN_FLIGHT_BYTES;
+      this.#inFlightBytes = MAX_IN_FLIGHT_BYTES;
+      this.#socket.write(first.subarray(0, MAX_IN_FLIGHT_BYTES), this.#written);
+      return;
+    }
     let count = 0;
     let bytes = 0;
     for (const piece of this.#queue) {
@@ -198,6 +223,13 @@ export class SocketEnd {
       // Bytes are lost, which must not look like an orderly end.
       if (this.queuedBytes < queuedBytesBefore) this.#watchProgress();
       else this.reset();
+    });
+  }
+
+  #resetSoon(): void {
+    this.#cancelStallTimer?.();
+    this.#cancelStallTimer = this.#clock.schedule(RESET_GRACE_MS, () => {
+      this.reset();
     });
   }
 

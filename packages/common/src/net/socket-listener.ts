@@ -84,12 +84,9 @@ export class SocketListener {
         handler.rejected(`accept: ${systemErrorText(error)}`, "");
       });
     } catch (error) {
-      const where =
-        address.kind === "unix"
-          ? `unix ${address.path}`
-          : `tcp ${joinHostPort(address.host, address.port)}`;
-      const reason = error instanceof Error ? reasonOf(error) : String(error);
-      throw new ListenError(`listen ${where}: bind: ${reason}`, { cause: error });
+      throw new ListenError(listenErrorText(address, error as NodeJS.ErrnoException), {
+        cause: error,
+      });
     }
     return new SocketListener(server, sockets, address, file);
   }
@@ -113,15 +110,15 @@ export class SocketListener {
   }
 
   /** Resolves once every accepted socket is gone. */
-  whenEmpty(): Promise<void> {
-    if (this.#sockets.size === 0) return Promise.resolve();
-    return new Promise((resolve) => {
-      for (const socket of this.#sockets) {
+  async whenEmpty(): Promise<void> {
+    // A Set's iterator also comes to what is added on the way.
+    for (const socket of this.#sockets) {
+      await new Promise<void>((resolve) => {
         socket.once("close", () => {
-          if (this.#sockets.size === 0) resolve();
+          resolve();
         });
-      }
-    });
+      });
+    }
   }
 
   /** {@link close}, and destroy every socket. */
@@ -190,6 +187,8 @@ function makeServer(
   });
   server.on("tlsClientError", (error: Error, tlsSocket: TLSSocket) => {
     handler.rejected(describeTlsError(error, "client", tlsSocket), peerName(tlsSocket));
+    // After a timeout Node would leave it open.
+    tlsSocket.destroy();
   });
   return server;
 }
@@ -221,15 +220,21 @@ function listen(
     } else {
       // The bind happens within this call; the mode that is wanted comes later, with the name.
       const before = umask(OWNER_ONLY_UMASK);
-      server.listen({ path: file?.temporaryPath ?? address.path, backlog: BACKLOG });
-      umask(before);
+      try {
+        server.listen({ path: file?.temporaryPath ?? address.path, backlog: BACKLOG });
+      } finally {
+        umask(before);
+      }
     }
   });
 }
 
-function reasonOf(error: NodeJS.ErrnoException): string {
+function listenErrorText(address: ListenAddress, error: NodeJS.ErrnoException): string {
   // Our own refusals already say it in Go's words, and more.
-  return error.errno === undefined ? error.message : systemErrorText(error);
+  const reason = error.errno === undefined ? error.message : systemErrorText(error);
+  if (address.kind === "unix") return `listen unix ${address.path}: bind: ${reason}`;
+  if (error.syscall === "getaddrinfo") return `listen tcp: lookup ${address.host}: no such host`;
+  return `listen tcp ${joinHostPort(address.host, address.port)}: bind: ${reason}`;
 }
 
 /** `host:port` of a socket's peer; empty for a Unix socket. */

@@ -12,11 +12,14 @@ export function rememberCarrier(tlsSocket: Socket, tcpSocket: Socket): void {
  * Destroy a socket so that its peer sees a reset and cannot take it for an orderly end. What has
  * not left yet is dropped.
  *
- * A Unix socket knows no reset: there the peer sees an end (LIMITS.md).
+ * A Unix socket knows no reset: there the peer sees an end (LIMITS.md). So it does if the end of the
+ * socket is under way already.
  */
 export function resetSocket(socket: Socket): void {
   const tcpSocket = carriers.get(socket) ?? socket;
-  if (!tcpSocket.destroyed && "remotePort" in tcpSocket && isTcp(tcpSocket)) {
+  // Until an end has left, libuv refuses to reset, and Node 20 then never closes the socket.
+  const isEnding = socket.writableEnded && !socket.writableFinished;
+  if (!isEnding && !tcpSocket.destroyed && isTcp(tcpSocket)) {
     tcpSocket.resetAndDestroy();
   }
   socket.destroy();

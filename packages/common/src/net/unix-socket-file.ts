@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { chmodSync, lstatSync, renameSync, unlinkSync } from "node:fs";
+import { chmodSync, lstatSync, renameSync, statSync, unlinkSync } from "node:fs";
 import { connect } from "node:net";
 import { basename, dirname, join } from "node:path";
 
@@ -27,6 +27,8 @@ class SocketPathError extends Error {
 export class UnixSocketFile {
   readonly #path: string;
   readonly temporaryPath: string;
+  /** What was found at the path and may be replaced; `undefined` for nothing. */
+  #replaceable: string | undefined;
   #identity: string | undefined;
 
   constructor(path: string) {
@@ -50,12 +52,17 @@ export class UnixSocketFile {
         `invalid argument (${longest} bytes, at most ${MAX_PATH_BYTES})`,
       );
     }
+    if (statSync(dirname(this.#path), { throwIfNoEntry: false }) === undefined) {
+      // Binding would fail as well, but libuv calls that "permission denied".
+      throw new SocketPathError("ENOENT", "no such file or directory");
+    }
     const existing = lstatSync(this.#path, { throwIfNoEntry: false });
     if (existing === undefined) return;
     if (!existing.isSocket()) {
       throw new SocketPathError("EADDRINUSE", "address already in use (a file that is no socket)");
     }
     if (!replaceStale) throw new SocketPathError("EADDRINUSE", "address already in use");
+    this.#replaceable = identityOf(this.#path);
     if (await isLive(this.#path)) {
       throw new SocketPathError(
         "EADDRINUSE",
@@ -64,9 +71,19 @@ export class UnixSocketFile {
     }
   }
 
-  /** Give the bound socket its mode and its name. */
+  /**
+   * Give the bound socket its mode and its name.
+   *
+   * @throws an error with `code` if somebody has taken the path since {@link claim}.
+   */
   publish(mode: number): void {
     chmodSync(this.temporaryPath, mode);
+    if (identityOf(this.#path) !== this.#replaceable) {
+      throw new SocketPathError(
+        "EADDRINUSE",
+        "address already in use (another process has just taken it)",
+      );
+    }
     renameSync(this.temporaryPath, this.#path);
     this.#identity = identityOf(this.#path);
   }
@@ -88,9 +105,10 @@ export class UnixSocketFile {
   }
 }
 
+/** What tells a file from one made later, and stays when its owner or mode is changed. */
 function identityOf(path: string): string | undefined {
   const stat = lstatSync(path, { throwIfNoEntry: false, bigint: true });
-  return stat === undefined ? undefined : `${stat.dev}:${stat.ino}:${stat.ctimeNs}`;
+  return stat === undefined ? undefined : `${stat.dev}:${stat.ino}:${stat.birthtimeNs}`;
 }
 
 /** Whether somebody accepts connections at `path`. Anything but a plain refusal counts as yes. */

@@ -1,3 +1,5 @@
+import { int64FromBigInt } from "../packet/int64.ts";
+import type { Int64 } from "../packet/int64.ts";
 import type { Random } from "../random.ts";
 
 /** A repeatable `Random` (mulberry32): the same seed gives the same run. */
@@ -16,10 +18,10 @@ export class SeededRandom implements Random {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 0x1_0000_0000;
   }
 
-  int63(): bigint {
+  int63(): Int64 {
     const high = BigInt(Math.floor(this.fraction() * 0x8000_0000));
     const low = BigInt(Math.floor(this.fraction() * 0x1_0000_0000));
-    return (high << 32n) | low;
+    return int64FromBigInt((high << 32n) | low);
   }
 
   uuid(): string {

@@ -51,21 +51,29 @@ export class Keepalive {
       if (this.#clock.now() - this.#target.lastHeardMs < this.#options.intervalMs) {
         this.#awaitSilence();
       } else {
-        this.#awaitAnswer();
+        this.#ask();
       }
     });
   }
 
-  #awaitAnswer(): void {
-    const askedAtMs = this.#clock.now();
-    this.#cancel = this.#clock.schedule(this.#options.timeoutMs, () => {
-      if (this.#target.lastHeardMs > askedAtMs) {
-        this.#awaitSilence();
-        return;
-      }
-      this.#cancel = undefined;
-      this.#target.onDead(this.#clock.now() - this.#target.lastHeardMs);
-    });
+  #ask(): void {
+    this.#awaitAnswer(this.#clock.now());
     this.#target.sendPing();
+  }
+
+  /** Look again when the answer is overdue, or when it would be time for the next question. */
+  #awaitAnswer(askedAtMs: number): void {
+    const { intervalMs, timeoutMs } = this.#options;
+    const remainingMs = askedAtMs + timeoutMs - this.#clock.now();
+    this.#cancel = this.#clock.schedule(Math.min(remainingMs, intervalMs), () => {
+      if (this.#target.lastHeardMs >= askedAtMs) {
+        this.#awaitSilence();
+      } else if (this.#clock.now() - askedAtMs < timeoutMs) {
+        this.#awaitAnswer(askedAtMs);
+      } else {
+        this.#cancel = undefined;
+        this.#target.onDead(this.#clock.now() - this.#target.lastHeardMs);
+      }
+    });
   }
 }

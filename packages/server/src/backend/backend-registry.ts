@@ -50,9 +50,15 @@ export class BackendRegistry {
     for (const strategy of this.#strategies) strategy.add(backend);
   }
 
-  remove(backend: Backend): void {
-    this.#backends.delete(backend);
+  /** Choose this one no more. Idempotent. */
+  retire(backend: Backend): void {
     for (const strategy of this.#strategies) strategy.remove(backend);
+  }
+
+  /** The tunnel is over. */
+  remove(backend: Backend): void {
+    this.retire(backend);
+    this.#backends.delete(backend);
   }
 
   /** The backend to dial `address` (`host:port`) with. */

@@ -16,6 +16,9 @@ import type { FrontendEnd } from "../dial/frontend-end.ts";
 
 /** What a backend tells its owner. */
 export interface BackendOwner {
+  /** The tunnel is about to end: it takes no more dials. May come more than once. */
+  backendLeaving(backend: Backend): void;
+
   /** The tunnel is over. Called exactly once. */
   backendClosed(backend: Backend, status: GrpcStatus): void;
 }
@@ -34,6 +37,8 @@ export class Backend implements CarrierHandler, ConnectionTunnel {
   readonly #owner: BackendOwner;
   #carrier: Carrier | undefined;
   #draining = false;
+  /** Whether a dial ran into its deadline, and nothing was heard of the agent since. */
+  #silent = false;
   readonly #dials = new Map<DialId, Connection>();
   readonly #connections = new Map<ConnectionId, Connection>();
   /** Connections that wait until the tunnel takes bytes again. */
@@ -60,9 +65,12 @@ export class Backend implements CarrierHandler, ConnectionTunnel {
     this.#carrier = carrier;
   }
 
-  /** Whether the agent has asked for no new connections (DRAIN). */
-  get isDraining(): boolean {
-    return this.#draining;
+  /**
+   * Whether others should be chosen if there are any: the agent has asked for that (DRAIN), or it
+   * seems to be gone without a word. Its successor may be there long before that is certain.
+   */
+  get isLastResort(): boolean {
+    return this.#draining || this.#silent;
   }
 
   get pendingDialCount(): number {
@@ -90,10 +98,9 @@ export class Backend implements CarrierHandler, ConnectionTunnel {
     return connection;
   }
 
-  /** End the tunnel: every connection is closed, every dial fails. */
+  /** End the tunnel, because this server stops: every connection is closed, every dial fails. */
   end(): void {
-    this.#loseConnections();
-    this.#carrier?.end();
+    this.#end("shutdown");
   }
 
   // ConnectionTunnel
@@ -122,6 +129,10 @@ export class Backend implements CarrierHandler, ConnectionTunnel {
     this.#connections.set(connection.connectionId, connection);
   }
 
+  dialUnanswered(): void {
+    this.#silent = true;
+  }
+
   forget(connection: Connection): void {
     if (this.#dials.get(connection.wireDialId) === connection) {
       this.#dials.delete(connection.wireDialId);
@@ -136,6 +147,7 @@ export class Backend implements CarrierHandler, ConnectionTunnel {
   // CarrierHandler
 
   control(packet: ControlPacket): void {
+    this.#silent = false;
     switch (packet.type) {
       case PacketType.DIAL_RSP:
         this.#dialResponse(packet);
@@ -158,6 +170,7 @@ export class Backend implements CarrierHandler, ConnectionTunnel {
   }
 
   data(connectionId: ConnectionId, piece: Buffer, first: boolean): void {
+    this.#silent = false;
     const connection = this.#connections.get(connectionId);
     if (connection !== undefined) {
       connection.receive(piece);
@@ -174,12 +187,11 @@ export class Backend implements CarrierHandler, ConnectionTunnel {
   }
 
   ended(): void {
-    this.#loseConnections();
-    this.#carrier?.end();
+    this.#end("agent_lost");
   }
 
   closed(status: GrpcStatus): void {
-    this.#loseConnections();
+    this.#loseConnections("agent_lost");
     if (status.code !== OK_STATUS.code) {
       this.#ports.metrics.streamFailed("from_agent", status.code);
     }
@@ -203,9 +215,15 @@ export class Backend implements CarrierHandler, ConnectionTunnel {
     }
   }
 
-  #loseConnections(): void {
+  #end(reason: "agent_lost" | "shutdown"): void {
+    this.#owner.backendLeaving(this);
+    this.#loseConnections(reason);
+    this.#carrier?.end();
+  }
+
+  #loseConnections(reason: "agent_lost" | "shutdown"): void {
     for (const connection of [...this.#dials.values(), ...this.#connections.values()]) {
-      connection.tunnelLost();
+      connection.tunnelLost(reason);
     }
   }
 }

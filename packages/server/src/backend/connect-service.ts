@@ -60,6 +60,9 @@ export class ConnectService {
       agentId,
       identifiers,
       {
+        backendLeaving: () => {
+          this.#registry.retire(backend);
+        },
         backendClosed: (_backend, status) => {
           this.#registry.remove(backend);
           logger.info("tunnel.lost", {

@@ -33,22 +33,22 @@ export class KeyedBackends {
     if (last !== undefined && last !== key) this.#keys[this.#keys.indexOf(key)] = last;
   }
 
-  /** The oldest backend of `key` that is not draining; the oldest of all if every one is. */
+  /** The oldest backend of `key` that is no last resort; the oldest of all if every one is. */
   get(key: string): Backend | undefined {
     const backends = this.#byKey.get(key);
-    return backends?.find((backend) => !backend.isDraining) ?? backends?.[0];
+    return backends?.find((backend) => !backend.isLastResort) ?? backends?.[0];
   }
 
   /**
-   * A backend of a random key. A draining one only if all are: keys are tried in turn from the
-   * random one on.
+   * A backend of a random key. One that is a last resort only if all are: keys are tried in turn
+   * from the random one on.
    */
   pick(random: Random): Backend | undefined {
     const start = Math.floor(random.fraction() * this.#keys.length);
     let fallback: Backend | undefined;
     for (let i = 0; i < this.#keys.length; i++) {
       const backend = this.get(this.#keys[(start + i) % this.#keys.length] ?? "");
-      if (backend?.isDraining === false) return backend;
+      if (backend?.isLastResort === false) return backend;
       fallback ??= backend;
     }
     return fallback;

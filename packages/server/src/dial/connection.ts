@@ -31,6 +31,8 @@ export interface ConnectionTunnel {
   resumeFor(connection: Connection): void;
   /** The dial was answered: the connection is known by its id from now on. */
   established(connection: Connection): void;
+  /** The agent has let a dial run into its deadline. */
+  dialUnanswered(): void;
   /** Nothing of the connection is left. */
   forget(connection: Connection): void;
 }
@@ -43,6 +45,15 @@ export interface ConnectionPorts {
   /** A connection, or a dial, is over and nothing of it is left. */
   connectionEnded(): void;
 }
+
+/**
+ * What a frontend is told when a tunnel ends under its connection. Upstream says nothing there,
+ * which looks like an orderly end; Go clients ignore the text.
+ */
+const TUNNEL_LOST_TEXT = {
+  agent_lost: "agent connection lost",
+  shutdown: "proxy server shutting down",
+} as const;
 
 /**
  * One proxied connection, from the request to dial it until nothing of it is left.
@@ -69,6 +80,8 @@ export class Connection {
   #state: "dialing" | "open" | "closing" | "closed" = "dialing";
   #connectionId = 0 as ConnectionId;
   #openedAtMs = 0;
+  /** Why {@link requestClose} was called. */
+  #closeRequestReason: CloseReason = "client_closed";
   #cancelDeadline: CancelTimer | undefined;
   #bytesToAgent = 0;
   #bytesFromAgent = 0;
@@ -106,6 +119,7 @@ export class Connection {
     if (timeoutMs > 0) {
       this.#cancelDeadline = this.#ports.clock.schedule(timeoutMs, () => {
         this.#giveUpDial();
+        this.#tunnel.dialUnanswered();
         this.#dialFailed({ kind: "timeout" }, "backend_dial_timeout");
       });
     }
@@ -140,9 +154,10 @@ export class Connection {
    * Close behind what was sent, but go on receiving until the agent confirms; the frontend is told
    * by `closed`.
    */
-  requestClose(): void {
+  requestClose(reason: CloseReason): void {
     if (this.#state !== "open") return;
     this.#state = "closing";
+    this.#closeRequestReason = reason;
     this.#sendCloseRequest();
   }
 
@@ -206,14 +221,14 @@ export class Connection {
   /** The agent has closed the connection; `error` is empty if that was orderly. */
   closedByAgent(error: string): void {
     const asked = this.#state === "closing";
-    const reason = error === "" ? "endpoint_closed" : "endpoint_error";
-    this.#finish(asked && error === "" ? "client_closed" : reason, error);
+    if (error !== "") this.#finish("endpoint_error", error);
+    else this.#finish(asked ? this.#closeRequestReason : "endpoint_closed", "");
   }
 
-  /** The tunnel has ended. */
-  tunnelLost(): void {
+  /** The tunnel has ended, by itself or because this server stops. */
+  tunnelLost(reason: "agent_lost" | "shutdown"): void {
     if (this.#state === "dialing") this.#dialFailed({ kind: "agentLost" }, "backend_close");
-    else this.#finish("agent_lost", "");
+    else this.#finish(reason, TUNNEL_LOST_TEXT[reason]);
   }
 
   #giveUpDial(): void {

@@ -1,6 +1,7 @@
 import type { BackendRegistry } from "../backend/backend-registry.ts";
 import type { ServerMetrics } from "../metrics.ts";
 import type { Logger } from "@reachback/common";
+import { MAX_ADDRESS_LENGTH } from "../limits.ts";
 import type { Connection, DialRequest } from "./connection.ts";
 import type { FrontendEnd } from "./frontend-end.ts";
 
@@ -26,13 +27,18 @@ export class DialBroker {
 
   /**
    * Dial for a frontend, which is told the outcome. Returns the connection in the making, or
-   * `undefined` if there is no agent for it: then the frontend has been told already.
+   * `undefined` if no agent can be asked: then the frontend has been told already.
    */
   dial(request: DialRequest, frontend: FrontendEnd): Connection | undefined {
-    const backend = this.#registry.find(request.address);
+    const { protocol, address } = request;
+    if (protocol.length + address.length > MAX_ADDRESS_LENGTH) {
+      frontend.dialFailed({ kind: "refused", error: "dial tcp: address too long" });
+      return undefined;
+    }
+    const backend = this.#registry.find(address);
     if (backend === undefined) {
       this.#metrics.dialFailed("no_agent");
-      this.#logger.warn("dial.failed", { reason: "no_agent", address: request.address });
+      this.#logger.warn("dial.failed", { reason: "no_agent", address });
       frontend.dialFailed({ kind: "noAgent" });
       return undefined;
     }

@@ -38,7 +38,8 @@ export interface FrontendEnd {
   /**
    * The connection is over, behind all its data. Comes once, whoever ended it.
    *
-   * @param error - What the agent said; empty after an orderly end, and when the agent is gone.
+   * @param error - What went wrong, in the agent's words if they are known; empty after an orderly
+   * end.
    */
   closed(reason: CloseReason, error: string): void;
 }

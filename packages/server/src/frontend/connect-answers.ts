@@ -67,3 +67,26 @@ export function expectationFailedAnswer(nowMs: number): string {
 
 /** The body of the answer to every other method. */
 export const CONNECT_ONLY = "this proxy only supports CONNECT passthrough\n";
+
+/** The headers of that answer, as name, value, name, value. */
+export function connectOnlyHeaders(nowMs: number): string[] {
+  return [
+    "Content-Type",
+    "text/plain; charset=utf-8",
+    "X-Content-Type-Options",
+    "nosniff",
+    "Date",
+    new Date(nowMs).toUTCString(),
+    "Content-Length",
+    String(CONNECT_ONLY.length),
+  ];
+}
+
+/** That answer in raw, for whom Node's HTTP server has none in the right version. */
+export function connectOnlyAnswer(version: "1.0" | "1.1", method: string, nowMs: number): string {
+  const headers = connectOnlyHeaders(nowMs);
+  if (version === "1.1") headers.push("Connection", "close");
+  const lines = headers.map((text, index) => (index % 2 === 0 ? `${text}: ` : `${text}\r\n`));
+  const body = method === "HEAD" ? "" : CONNECT_ONLY;
+  return `HTTP/${version} 405 Method Not Allowed\r\n${lines.join("")}\r\n${body}`;
+}

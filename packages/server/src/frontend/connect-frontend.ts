@@ -3,9 +3,21 @@ import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { CancelTimer, Clock, DialId, Random, SocketEndLimits } from "@reachback/common";
 import type { DialBroker } from "../dial/dial-broker.ts";
-import { BadRequestAnswer, CONNECT_ONLY, expectationFailedAnswer } from "./connect-answers.ts";
-import { connectTarget } from "./connect-target.ts";
+import {
+  BadRequestAnswer,
+  CONNECT_ONLY,
+  connectOnlyAnswer,
+  connectOnlyHeaders,
+  expectationFailedAnswer,
+} from "./connect-answers.ts";
+import { connectTarget, headerRefusal } from "./connect-target.ts";
 import { ConnectTunnel } from "./connect-tunnel.ts";
+
+/** What Node says of a head that it cannot read: a code and, where that is ambiguous, a reason. */
+interface HeadError extends Error {
+  readonly code?: string;
+  readonly reason?: string;
+}
 
 export interface ConnectFrontendOptions {
   /** From accept, or from the answer before, to a whole request head, in milliseconds. */
@@ -30,7 +42,6 @@ export class ConnectFrontend {
   readonly #tunnels = new Set<ConnectTunnel>();
   /** Sockets that have not made their CONNECT yet, each with the timer that limits the wait. */
   readonly #waiting = new Map<Socket, CancelTimer>();
-  #requestCount = 0;
 
   constructor(options: ConnectFrontendOptions, broker: DialBroker, clock: Clock, random: Random) {
     this.#options = options;
@@ -56,17 +67,13 @@ export class ConnectFrontend {
     this.#server.on("checkExpectation", (request: IncomingMessage) => {
       this.#refuse(request.socket, expectationFailedAnswer(this.#clock.wallTimeMs()));
     });
-    this.#server.on("clientError", (error: Error & { code?: string }, socket: Socket) => {
-      this.#malformed(error.code ?? "", socket);
+    this.#server.on("clientError", (error: HeadError, socket: Socket) => {
+      this.#malformed(error, socket);
     });
   }
 
-  /** Requests in progress: tunnels, dials, and other methods being answered. */
+  /** CONNECT requests in progress: dials and tunnels. */
   get requestCount(): number {
-    return this.#tunnels.size + this.#requestCount;
-  }
-
-  get tunnelCount(): number {
     return this.#tunnels.size;
   }
 
@@ -105,14 +112,14 @@ export class ConnectFrontend {
 
   #connect(request: IncomingMessage, socket: Socket, head: Buffer): void {
     this.#stopWaiting(socket);
-    const expect = request.headers.expect?.toLowerCase();
-    if (expect !== undefined && expect !== "100-continue") {
-      this.#refuse(socket, expectationFailedAnswer(this.#clock.wallTimeMs()));
-      return;
-    }
     const target = connectTarget(request);
     if ("refusal" in target) {
       this.#refuse(socket, target.refusal);
+      return;
+    }
+    const expect = request.headers.expect?.toLowerCase();
+    if (expect !== undefined && expect !== "100-continue") {
+      this.#refuse(socket, expectationFailedAnswer(this.#clock.wallTimeMs()));
       return;
     }
     const tunnel = new ConnectTunnel(socket, this.#options.socketLimits, this.#clock, () => {
@@ -124,48 +131,51 @@ export class ConnectFrontend {
   }
 
   #otherMethod(request: IncomingMessage, response: ServerResponse): void {
-    const { socket } = request;
-    this.#stopWaiting(socket);
-    this.#requestCount++;
-    response.once("close", () => {
-      this.#requestCount--;
-    });
-    response.once("finish", () => {
-      if (!socket.destroyed) this.#awaitHead(socket);
-    });
-    if (request.httpVersion === "1.1" && request.headers.host === undefined) {
-      this.#refuse(socket, BadRequestAnswer.missingHost);
+    const { socket, method = "", httpVersion } = request;
+    // The wait for the next head includes the time that this answer takes to leave.
+    this.#awaitHead(socket);
+    const isHostMissing = httpVersion === "1.1" && request.headers.host === undefined;
+    const refusal =
+      headerRefusal(request) ?? (isHostMissing ? BadRequestAnswer.missingHost : undefined);
+    const nowMs = this.#clock.wallTimeMs();
+    if (refusal !== undefined) {
+      this.#refuse(socket, refusal);
       return;
     }
-    const date = new Date(this.#clock.wallTimeMs()).toUTCString();
+    if (httpVersion === "1.0") {
+      this.#refuse(socket, connectOnlyAnswer(httpVersion, method, nowMs));
+      return;
+    }
     response.sendDate = false;
     // Upstream sends `Connection` only where it closes; removed, Node does not add it either.
     if (response.shouldKeepAlive) response.removeHeader("Connection");
-    if (request.method === "OPTIONS" && request.url === "*") {
-      response.writeHead(200, ["Content-Length", "0", "Date", date]);
+    if (method === "OPTIONS" && request.url === "*") {
+      response.writeHead(200, ["Content-Length", "0", "Date", new Date(nowMs).toUTCString()]);
       response.end();
       return;
     }
-    response.writeHead(405, [
-      "Content-Type",
-      "text/plain; charset=utf-8",
-      "X-Content-Type-Options",
-      "nosniff",
-      "Date",
-      date,
-      "Content-Length",
-      String(CONNECT_ONLY.length),
-    ]);
+    response.writeHead(405, connectOnlyHeaders(nowMs));
     response.end(CONNECT_ONLY);
   }
 
-  #malformed(code: string, socket: Socket): void {
+  #malformed({ code = "", reason = "" }: HeadError, socket: Socket): void {
     switch (code) {
       case "HPE_HEADER_OVERFLOW":
         this.#refuse(socket, BadRequestAnswer.headTooLarge);
         return;
       case "HPE_INVALID_VERSION":
-        this.#refuse(socket, BadRequestAnswer.version);
+        // The code stands for a bare line feed behind the version too.
+        this.#refuse(
+          socket,
+          reason.startsWith("Invalid") ? BadRequestAnswer.version : BadRequestAnswer.malformed,
+        );
+        return;
+      case "HPE_INVALID_TRANSFER_ENCODING":
+        this.#refuse(socket, BadRequestAnswer.transferEncoding);
+        return;
+      case "HPE_PAUSED_H2_UPGRADE":
+        // HTTP/2's preface, to Go a request with the method PRI.
+        this.#refuse(socket, connectOnlyAnswer("1.1", "PRI", this.#clock.wallTimeMs()));
         return;
       case "ECONNRESET":
       case "EPIPE":

@@ -18,6 +18,8 @@ export class ConnectTunnel implements FrontendEnd {
   /** What the client sent before the dial was through. */
   #early: Buffer[] = [];
   #earlyBytes = 0;
+  /** Whether the client had finished by then: what it sent is still delivered. */
+  #endedEarly = false;
   /** Whether the client is not read because the agent, or the early bytes, are behind. */
   #isPaused = false;
 
@@ -27,7 +29,8 @@ export class ConnectTunnel implements FrontendEnd {
         this.#fromClient(piece);
       },
       ended: () => {
-        this.#clientLeft("client_closed");
+        if (this.#isDialed || this.#earlyBytes === 0) this.#clientLeft("client_closed");
+        else this.#endedEarly = true;
       },
       drained: () => {
         this.#connection?.frontendReady();
@@ -61,6 +64,7 @@ export class ConnectTunnel implements FrontendEnd {
     this.#early = [];
     this.agentReady();
     for (const piece of early) this.#toAgent(piece);
+    if (this.#endedEarly) this.#clientLeft("client_closed");
   }
 
   dialFailed(failure: DialFailure): void {

@@ -40,6 +40,11 @@ export class GrpcFrontend {
     stream.attach(call.accept({ sent: toClient, received: fromClient }, stream));
     return undefined;
   };
+
+  /** End every stream, behind what it was sent. */
+  end(): void {
+    for (const stream of [...this.#streams]) stream.end();
+  }
 }
 
 /** What an agent would say to a CLOSE_REQ for a connection that it does not have. */
@@ -59,6 +64,7 @@ class ProxyStream implements CarrierHandler {
   #hasDialed = false;
   /** The connection that the first DATA was for: the only one that DATA may be for. */
   #dataId: ConnectionId | undefined;
+  #dataConnection: Connection | undefined;
   /** After certain packets, everything else is read and dropped until the client ends the stream. */
   #deaf = false;
   #agentBusy = false;
@@ -74,6 +80,10 @@ class ProxyStream implements CarrierHandler {
     this.#carrier = carrier;
   }
 
+  end(): void {
+    this.#carrier?.end();
+  }
+
   // CarrierHandler
 
   control(packet: ControlPacket): void {
@@ -86,8 +96,7 @@ class ProxyStream implements CarrierHandler {
         this.#closeRequest(packet.connectionId);
         return;
       case PacketType.DIAL_CLS:
-        // Also finds the dial that has just been answered: the client gave it up before it knew.
-        this.#endOfDial(packet.dialId)?.connection?.abandon("client_closed");
+        this.#dialClose(packet.dialId);
         return;
       case PacketType.DIAL_RSP:
       case PacketType.CLOSE_RSP:
@@ -97,19 +106,20 @@ class ProxyStream implements CarrierHandler {
   }
 
   data(connectionId: ConnectionId, piece: Buffer): void {
-    if (this.#deaf || connectionId === 0) return;
+    if (this.#deaf) return;
     if (!this.#hasDialed) {
       this.#sendClosed(connectionId, "backend not initialized");
       this.#deaf = true;
       return;
     }
+    if (connectionId === 0) return;
     this.#dataId ??= connectionId;
     if (connectionId !== this.#dataId) {
       this.#mismatch(connectionId, this.#dataId);
       return;
     }
-    const connection = this.#endOf(connectionId)?.connection;
-    if (connection?.send(piece) === false && !this.#agentBusy) {
+    this.#dataConnection ??= this.#connectionOf(connectionId);
+    if (this.#dataConnection?.send(piece) === false && !this.#agentBusy) {
       this.#agentBusy = true;
       this.#carrier?.pauseReading();
     }
@@ -121,7 +131,7 @@ class ProxyStream implements CarrierHandler {
 
   ended(): void {
     this.#abandonAll("client_closed");
-    this.#carrier?.end();
+    this.end();
   }
 
   closed(status: GrpcStatus): void {
@@ -147,6 +157,7 @@ class ProxyStream implements CarrierHandler {
 
   forget(end: ProxyEnd): void {
     this.#ends.delete(end);
+    if (this.#dataConnection === end.connection) this.#dataConnection = undefined;
     this.agentReady();
   }
 
@@ -168,16 +179,26 @@ class ProxyStream implements CarrierHandler {
       return;
     }
     this.#deaf = true;
-    const end = this.#endOf(connectionId);
-    if (end?.connection !== undefined) end.connection.requestClose();
+    const connection = this.#connectionOf(connectionId);
+    if (connection !== undefined) connection.requestClose("client_closed");
     else if (connectionId !== this.#dataId) this.#sendClosed(connectionId, UNKNOWN_CONNECTION);
+  }
+
+  #dialClose(dialId: DialId): void {
+    for (const end of this.#ends) {
+      if (end.dialId !== dialId) continue;
+      // Perhaps it has just been answered: the client gave it up before it knew.
+      end.connection?.abandon("client_closed");
+      this.forget(end);
+      return;
+    }
   }
 
   /** DATA for a second connection: both are closed. */
   #mismatch(second: ConnectionId, first: ConnectionId): void {
     this.#deaf = true;
     for (const connectionId of [second, first]) {
-      this.#endOf(connectionId)?.connection?.requestClose();
+      this.#connectionOf(connectionId)?.requestClose("protocol_error");
       this.#sendClosed(connectionId, "mismatched connection IDs");
     }
   }
@@ -186,15 +207,13 @@ class ProxyStream implements CarrierHandler {
     this.sendControl({ type: PacketType.CLOSE_RSP, connectionId, error });
   }
 
-  #endOf(connectionId: ConnectionId): ProxyEnd | undefined {
-    for (const end of this.#ends) {
-      if (end.connection?.connectionId === connectionId) return end;
+  /** The stream's connection with this id; dials have none yet. */
+  #connectionOf(connectionId: ConnectionId): Connection | undefined {
+    for (const { connection } of this.#ends) {
+      if (connection?.isDialing === false && connection.connectionId === connectionId) {
+        return connection;
+      }
     }
-    return undefined;
-  }
-
-  #endOfDial(dialId: DialId): ProxyEnd | undefined {
-    for (const end of this.#ends) if (end.dialId === dialId) return end;
     return undefined;
   }
 

@@ -1,0 +1,62 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import { SendQueue } from "../../src/http2/send-queue.ts";
+
+const step = fc.oneof(
+  fc.record({ push: fc.integer({ min: 0, max: 50 }) }),
+  fc.record({ takeShare: fc.double({ min: 0, max: 1, noNaN: true }) }),
+);
+
+describe("SendQueue", () => {
+  it("gives out what was put in, in order, in any portions", () => {
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 400 }), (steps) => {
+        const queue = new SendQueue();
+        let pushed = 0;
+        let taken = 0;
+        for (const next of steps) {
+          if ("push" in next) {
+            const bytes = Array.from({ length: next.push }, () => pushed++ & 0xff);
+            queue.push(Buffer.from(bytes));
+          } else {
+            const out: Buffer[] = [];
+            const wanted = Math.floor((pushed - taken) * next.takeShare);
+            queue.take(wanted, out);
+            const bytes = Buffer.concat(out);
+            assert.equal(bytes.length, wanted);
+            for (const byte of bytes) assert.equal(byte, taken++ & 0xff);
+          }
+          assert.equal(queue.bytes, pushed - taken);
+        }
+      }),
+    );
+  });
+
+  it("copies nothing", () => {
+    const queue = new SendQueue();
+    const buffer = Buffer.alloc(100_000);
+    queue.push(buffer);
+    const out: Buffer[] = [];
+    queue.take(40_000, out);
+    queue.take(60_000, out);
+    assert.deepEqual(
+      out.map((piece) => [piece.buffer === buffer.buffer, piece.byteOffset - buffer.byteOffset]),
+      [
+        [true, 0],
+        [true, 40_000],
+      ],
+    );
+  });
+
+  it("is empty after clear(), and can be used again", () => {
+    const queue = new SendQueue();
+    queue.push(Buffer.from("old"));
+    queue.clear();
+    assert.equal(queue.bytes, 0);
+    queue.push(Buffer.from("new"));
+    const out: Buffer[] = [];
+    queue.take(3, out);
+    assert.equal(Buffer.concat(out).toString(), "new");
+  });
+});

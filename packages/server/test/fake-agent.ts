@@ -1,0 +1,135 @@
+import { MetricRegistry, parseAgentIdentifiers, silentLogger } from "@reachback/common";
+import type {
+  Carrier,
+  Clock,
+  ConnectionId,
+  ControlPacket,
+  DialId,
+  GrpcStatus,
+  Logger,
+} from "@reachback/common";
+import { ManualClock, SeededRandom } from "@reachback/common/testing";
+import { Backend } from "../src/backend/backend.ts";
+import type { BackendOwner } from "../src/backend/backend.ts";
+import type { ConnectionPorts } from "../src/dial/connection.ts";
+import type { DialFailure, FrontendEnd } from "../src/dial/frontend-end.ts";
+import { ServerMetrics } from "../src/metrics.ts";
+
+// Both ends of a backend without a network: the tunnel's far end, and frontends.
+
+/** A carrier that keeps what is sent. */
+export class FakeCarrier implements Carrier {
+  readonly sent: (ControlPacket | { readonly data: string; readonly connectionId: number })[] = [];
+  /** What `sendData` answers: whether there is room for more. */
+  hasRoom = true;
+  isReading = true;
+  isClosed = false;
+
+  send(packet: ControlPacket): void {
+    this.sent.push(packet);
+  }
+
+  sendData(connectionId: ConnectionId, payload: Buffer): boolean {
+    this.sent.push({ data: payload.toString(), connectionId: Number(connectionId) });
+    return this.hasRoom;
+  }
+
+  pauseReading(): void {
+    this.isReading = false;
+  }
+
+  resumeReading(): void {
+    this.isReading = true;
+  }
+
+  end(): void {
+    this.isClosed = true;
+  }
+
+  abort(): void {
+    this.isClosed = true;
+  }
+}
+
+/** A frontend's end that keeps what it is told, in one line each. */
+export class FakeFrontend implements FrontendEnd {
+  readonly told: string[] = [];
+  hasRoom = true;
+
+  dialed(connectionId: ConnectionId): void {
+    this.told.push(`dialed ${connectionId}`);
+  }
+
+  dialFailed(failure: DialFailure): void {
+    this.told.push(`dialFailed ${failure.kind}${"error" in failure ? ` ${failure.error}` : ""}`);
+  }
+
+  receive(piece: Buffer): boolean {
+    this.told.push(`receive ${piece.toString()}`);
+    return this.hasRoom;
+  }
+
+  agentReady(): void {
+    this.told.push("agentReady");
+  }
+
+  closed(reason: string, error: string): void {
+    this.told.push(`closed ${reason}${error === "" ? "" : ` ${error}`}`);
+  }
+}
+
+const NO_OWNER: BackendOwner = {
+  backendLeaving: () => undefined,
+  backendClosed: () => undefined,
+};
+
+export interface FakeAgentOptions {
+  readonly agentId?: string;
+  /** As in the agent's metadata. */
+  readonly identifiers?: string;
+  readonly owner?: BackendOwner;
+  readonly clock?: Clock;
+  readonly logger?: Logger;
+}
+
+export interface FakeAgent {
+  readonly backend: Backend;
+  readonly carrier: FakeCarrier;
+  readonly registry: MetricRegistry;
+  /** Connections and dials that have ended. */
+  endedCount(): number;
+}
+
+/** A backend with a fake tunnel. */
+export function fakeAgent(options: FakeAgentOptions = {}): FakeAgent {
+  const registry = new MetricRegistry();
+  let ended = 0;
+  const ports: ConnectionPorts = {
+    clock: options.clock ?? new ManualClock(),
+    metrics: new ServerMetrics(registry),
+    logger: options.logger ?? silentLogger,
+    connectionEnded: () => {
+      ended++;
+    },
+  };
+  const backend = new Backend(
+    options.agentId ?? "agent-1",
+    parseAgentIdentifiers(options.identifiers ?? ""),
+    options.owner ?? NO_OWNER,
+    ports,
+    new SeededRandom(1),
+  );
+  const carrier = new FakeCarrier();
+  backend.attach(carrier);
+  return { backend, carrier, registry, endedCount: () => ended };
+}
+
+export function dialId(id: number | bigint): DialId {
+  return id as DialId;
+}
+
+export function connectionId(id: number): ConnectionId {
+  return id as ConnectionId;
+}
+
+export const CANCELLED: GrpcStatus = { code: 1, message: "context canceled" };
