@@ -27,12 +27,15 @@ const golden = JSON.parse(
 
 const NO_CERTIFICATE = { agentCertPath: "", agentKeyPath: "" };
 
-/** The user agent is ours, everything else as recorded. */
+/** The user agent is ours, one header comes behind the others, everything else is as recorded. */
 function expected(name: string, changes: Record<string, string> = {}): Headers {
-  return golden.agent_connect_request_headers[name]!.map(([header, value]) => [
-    header,
-    header === "user-agent" ? "reachback-agent/test" : (changes[header] ?? value),
-  ]);
+  const recorded = golden.agent_connect_request_headers[name]!.map(
+    ([header, value]): Headers[number] => [
+      header,
+      header === "user-agent" ? "reachback-agent/test" : (changes[header] ?? value),
+    ],
+  );
+  return [...recorded, ["reachback-extensions", "flow-control,half-close"]];
 }
 
 /** Accept the tunnel, as server `server-1`, with other headers where given. */

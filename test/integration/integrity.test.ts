@@ -76,7 +76,9 @@ describe("10 MiB and then a close at once", () => {
       });
       await repeat(async () => {
         const connection = await clientsOf(cluster)[frontend].dial(endpoint);
+        const closed = once(connection, "close");
         assert.equal(await digestOf(connection), expected);
+        await closed;
       });
     });
   }

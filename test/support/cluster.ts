@@ -9,7 +9,7 @@ import { Agent } from "@reachback/agent";
 import type { AgentOptions, HostLookup } from "@reachback/agent";
 import { Client } from "@reachback/client";
 import { opensslCiphers, silentLogger, systemClock, systemRandom } from "@reachback/common";
-import type { Clock, Logger, LoggingOptions, Random } from "@reachback/common";
+import type { Clock, Logger, LoggingOptions, Random, FlowOptions } from "@reachback/common";
 import { Server } from "@reachback/server";
 import type { ServerOptions } from "@reachback/server";
 import { createTestPki } from "./pki.ts";
@@ -35,6 +35,21 @@ export function temporaryFolder(t: TestContext): string {
   });
   return folder;
 }
+
+const KIB = 1024;
+
+/** The bounds of the programs on a machine with much memory. */
+export const TEST_FLOW: FlowOptions = {
+  limits: {
+    initialBytes: 64 * KIB,
+    maxBytes: 16 * 1024 * KIB,
+    tunnelWindowBytes: 256 * 1024 * KIB,
+    queueBytes: 256 * KIB,
+    stallTimeoutMs: 1_000,
+  },
+  processWindowBytes: 1024 * 1024 * KIB,
+  halfCloseTimeoutMs: 10_000,
+};
 
 export interface TestServer {
   readonly server: Server;
@@ -89,7 +104,7 @@ export async function startServer(
     proxyStrategies: ["default"],
     backendDialTimeoutMs: 10_000,
     gracefulShutdownTimeoutMs: 0,
-    xfrChannelSize: 10,
+    flow: TEST_FLOW,
     tlsCiphers: opensslCiphers(),
     tlsMinVersion: "TLSv1.2",
     healthBindAddress: "127.0.0.1",
@@ -152,7 +167,7 @@ export async function startAgent(
     probeIntervalMs: 1_000,
     drainLingerMs: 5_000,
     drainTimeoutMs: 25_000,
-    xfrChannelSize: 150,
+    flow: TEST_FLOW,
     warnOnChannelLimit: false,
     healthServerHost: "127.0.0.1",
     healthServerPort: 0,

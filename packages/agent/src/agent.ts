@@ -7,6 +7,7 @@ import {
   metricsRoute,
   movedMetricsRoute,
   profilingRoutes,
+  WindowBudget,
 } from "@reachback/common";
 import type { Clock, FamilyTextSource, Logger, Random } from "@reachback/common";
 import type { ConnectionPorts } from "./endpoint/endpoint-connection.ts";
@@ -69,6 +70,11 @@ export class Agent {
         new SharedHostLookup(ports.hostLookup ?? new DnsHostLookup(clock), MAX_LOOKUPS),
       ),
       socketLimits: ENDPOINT_SOCKET,
+      flow: {
+        limits: options.flow.limits,
+        budget: new WindowBudget(options.flow.processWindowBytes),
+      },
+      halfCloseTimeoutMs: options.flow.halfCloseTimeoutMs,
     };
     this.#servers = new ServerSet(
       options,

@@ -19,10 +19,7 @@ export const SERVER_HTTP2: Http2Limits = {
 };
 
 /** Sockets to endpoints. */
-export const ENDPOINT_SOCKET: SocketEndLimits = {
-  writeHighWaterBytes: 256 * KIB,
-  closeStallMs: 10_000,
-};
+export const ENDPOINT_SOCKET: SocketEndLimits = { closeStallMs: 10_000 };
 
 /**
  * Bytes that endpoints of one tunnel may have left to take while their connections are being closed,

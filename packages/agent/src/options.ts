@@ -1,5 +1,10 @@
-import { deepFreeze, resolveLoggingOptions, UsageError } from "@reachback/common";
-import type { LoggingOptions, OptionPorts, Program } from "@reachback/common";
+import {
+  UsageError,
+  deepFreeze,
+  resolveFlowOptions,
+  resolveLoggingOptions,
+} from "@reachback/common";
+import type { FlowOptions, LoggingOptions, OptionPorts, Program } from "@reachback/common";
 import { agentFlagProblems, chosenAlpnProtocols } from "./options/agent-flag-problems.ts";
 import type { AgentFlags } from "./options/agent-flag-problems.ts";
 import { AGENT_FLAGS } from "./options/agent-flags.ts";
@@ -32,8 +37,6 @@ export interface AgentOptions {
   /** On SIGTERM: how long to serve at least, and how long at most. The second is never less. */
   readonly drainLingerMs: number;
   readonly drainTimeoutMs: number;
-  /** Packets queued for one connection when the server has no flow control; at least 1. */
-  readonly xfrChannelSize: number;
   readonly warnOnChannelLimit: boolean;
 
   /** Empty for all interfaces, here and below. */
@@ -44,6 +47,7 @@ export interface AgentOptions {
   readonly enableProfiling: boolean;
   readonly enableContentionProfiling: boolean;
 
+  readonly flow: FlowOptions;
   readonly logging: LoggingOptions;
 }
 
@@ -80,7 +84,6 @@ export function resolveAgentOptions(flags: AgentFlags, ports: OptionPorts): Agen
 
     drainLingerMs: values["drain-linger"],
     drainTimeoutMs: values["drain-timeout"],
-    xfrChannelSize: values["xfr-channel-size"],
     warnOnChannelLimit: values["warn-on-channel-limit"],
 
     healthServerHost: values["health-server-host"],
@@ -90,6 +93,7 @@ export function resolveAgentOptions(flags: AgentFlags, ports: OptionPorts): Agen
     enableProfiling: values["enable-profiling"],
     enableContentionProfiling: values["enable-contention-profiling"],
 
+    flow: resolveFlowOptions(flags, values["xfr-channel-size"], ports.memoryLimitBytes()),
     logging: resolveLoggingOptions(flags),
   });
 }

@@ -28,6 +28,7 @@ async function start(argv: readonly string[], env: Record<string, string> = {}):
     env,
     random: new SeededRandom(1),
     fileExists: (path: string) => /^\/(pki|run)\//.test(path),
+    memoryLimitBytes: () => 1024 * 1024 * 1024,
     stdout: (text: string) => {
       stdout += text;
     },
@@ -99,7 +100,17 @@ const UPSTREAM: readonly (readonly [name: string, type: string, defaultText: str
   ["xfr-channel-size", "int", "150"],
 ];
 
-const OUR_FLAGS = ["drain-linger", "drain-timeout"];
+const KIB = 1024;
+
+const OUR_FLAGS = [
+  "drain-linger",
+  "drain-timeout",
+  "connection-window",
+  "tunnel-window",
+  "process-window",
+  "stall-timeout",
+  "half-close-timeout",
+];
 
 const TABLE: FlagTable = AGENT_FLAGS;
 
@@ -126,7 +137,7 @@ describe("the agent's flags", () => {
     });
   }
 
-  it("are upstream's, the logger's and two of our own", () => {
+  it("are upstream's, the logger's and seven of our own", () => {
     const loggers = Object.keys(TABLE).filter((name) => TABLE[name]?.group.startsWith("Logging"));
     const known = [...UPSTREAM.map(([name]) => name), ...OUR_FLAGS, ...loggers];
     assert.deepEqual(Object.keys(TABLE).sort(), known.sort());
@@ -350,7 +361,17 @@ describe("the agent's options", () => {
       probeIntervalMs: 1_000,
       drainLingerMs: 5_000,
       drainTimeoutMs: 25_000,
-      xfrChannelSize: 150,
+      flow: {
+        limits: {
+          initialBytes: 64 * KIB,
+          maxBytes: 16 * 1024 * KIB,
+          tunnelWindowBytes: 256 * 1024 * KIB,
+          queueBytes: 600 * KIB,
+          stallTimeoutMs: 1_000,
+        },
+        processWindowBytes: 256 * 1024 * KIB,
+        halfCloseTimeoutMs: 10_000,
+      },
       warnOnChannelLimit: false,
       healthServerHost: "",
       healthServerPort: 8093,

@@ -39,6 +39,11 @@ export interface DialOptions {
   readonly signal?: AbortSignal;
   /** Instead of {@link ClientOptions.dialTimeoutMs}. */
   readonly timeoutMs?: number;
+  /**
+   * Whether the connection stays open for writing when the endpoint has finished; otherwise it is
+   * ended then, as Node's sockets are. @defaultValue false
+   */
+  readonly allowHalfOpen?: boolean;
 }
 
 export const DEFAULT_DIAL_TIMEOUT_MS = 30_000;

@@ -73,13 +73,14 @@ export class Client {
   /**
    * Open a connection to `endpoint` (`host:port`; the agent resolves the host).
    *
-   * The protocol has no half-close: when one side ends, the connection ends both ways, behind what
-   * that side has sent. A failure is never passed off as an end, except on a Unix socket of a CONNECT
-   * frontend, which knows no other (LIMITS.md).
+   * Either side may end while the other goes on. With an upstream server or agent on the way, which
+   * know no half-close, the end of one side closes the connection both ways, behind what that side
+   * has sent. A failure is never passed off as an end, except on a Unix socket of a CONNECT frontend,
+   * which knows no other (LIMITS.md).
    *
-   * Over gRPC, connections share one HTTP/2 connection to the server. `end` is confirmed: `finish`
-   * says that the endpoint was given everything, and failures are `ERR_CONNECTION_LOST`. Over HTTP
-   * CONNECT the stream is the socket to the server, with a socket's errors.
+   * Over gRPC, connections share one HTTP/2 connection to the server. `close` without an error says
+   * that the endpoint was given everything; failures are `ERR_CONNECTION_LOST`. Over HTTP CONNECT the
+   * stream is the socket to the server, with a socket's errors.
    *
    * @throws {ClientError}, or the signal's reason when it aborts.
    */

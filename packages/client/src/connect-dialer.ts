@@ -41,8 +41,7 @@ export class ConnectDialer implements Dialer {
       resetSocket(socket);
       throw error;
     }
-    // There is no half-close: with the server's end it is all over.
-    socket.allowHalfOpen = false;
+    socket.allowHalfOpen = attempt.allowHalfOpen;
     refuseHiddenReset(socket);
     return socket;
   }
@@ -136,13 +135,12 @@ function refusalFrom(answer: string): ClientError {
 
 /**
  * Let a socket whose peer has reset it fail, where libuv would call that an end: it does if the
- * reset is found together with data, as a reader who is behind finds it. An end that follows our own
- * is taken as it comes.
+ * reset is found together with data, as a reader who is behind finds it.
  */
 function refuseHiddenReset(socket: Socket): void {
   const push = socket.push.bind(socket);
   socket.push = (chunk: unknown, encoding?: BufferEncoding) => {
-    if (chunk === null && !socket.writableEnded && endedByReset(socket)) {
+    if (chunk === null && endedByReset(socket)) {
       socket.destroy(new ClientError("ERR_CONNECTION_LOST", "the server reset the connection"));
       return false;
     }

@@ -6,8 +6,13 @@ import { IdleTimer } from "./idle-timer.ts";
 export interface StreamCarrier {
   /** Takes `piece` over. Returns false when enough waits to be sent; `roomAgain` follows. */
   sendData(piece: Buffer): boolean;
-  /** Close the connection, behind what was sent; `remoteClosed` follows. */
-  sendClose(): void;
+  /** Whether the server knows of half-closed connections. */
+  readonly hasHalfClose: boolean;
+  /**
+   * Finish sending, behind what was sent; without half-close that closes the connection, and
+   * `remoteClosed` follows.
+   */
+  sendEnd(): void;
   pauseReading(): void;
   resumeReading(): void;
   /** The stream is gone; `error` if it was destroyed for one. */
@@ -20,11 +25,11 @@ const MAX_PAYLOAD_BYTES = 32 * 1024;
 type Done = (error?: Error | null) => void;
 
 /**
- * A connection through a gRPC frontend, as a stream.
+ * A connection through a gRPC frontend, as a stream. `close` without an error says that the endpoint
+ * was given everything, and has finished itself.
  *
- * The wire has no half-close: `end` closes the connection behind what was written, and what the
- * endpoint had sent until then still arrives. `finish` comes when the other side has confirmed that,
- * so whoever waits for it (`pipeline` does) knows that the endpoint was given everything.
+ * An upstream server has no half-close: there `end` closes the connection behind what was written,
+ * what the endpoint had sent until then still arrives, and `finish` comes when that is confirmed.
  *
  * HTTP clients take it for a socket: it has the methods that they call on one.
  */
@@ -35,10 +40,13 @@ export class ConnectionStream extends Duplex {
   #blockedWrite: { readonly goOn: () => void; readonly done: Done } | undefined;
   /** Completes `end`. */
   #confirmEnd: Done | undefined;
+  #isRemoteFinished = false;
   #isRemoteClosed = false;
 
-  constructor(carrier: StreamCarrier, clock: Clock) {
-    super({ allowHalfOpen: false });
+  /** @param allowHalfOpen - Whether the owner ends the stream itself when the endpoint has. */
+  constructor(carrier: StreamCarrier, allowHalfOpen: boolean, clock: Clock) {
+    // Not destroyed before the connection is closed, which is when all is delivered.
+    super({ allowHalfOpen, autoDestroy: false });
     this.#carrier = carrier;
     this.#idleTimer = new IdleTimer(clock, () => this.emit("timeout"));
   }
@@ -89,6 +97,13 @@ export class ConnectionStream extends Duplex {
     write?.goOn();
   }
 
+  /** The endpoint has finished sending. */
+  remoteFinished(): void {
+    if (this.#isRemoteFinished) return;
+    this.#isRemoteFinished = true;
+    this.push(null);
+  }
+
   /** The other side has closed the connection, behind everything it sent; called once. */
   remoteClosed(error: Error | undefined): void {
     this.#isRemoteClosed = true;
@@ -99,9 +114,10 @@ export class ConnectionStream extends Duplex {
       });
       return;
     }
-    this.push(null);
+    this.remoteFinished();
     this.roomAgain();
     this.#confirmEnd?.();
+    this.#destroyWhenRead();
   }
 
   // Duplex
@@ -134,8 +150,9 @@ export class ConnectionStream extends Duplex {
       done();
       return;
     }
-    this.#confirmEnd = done;
-    this.#carrier.sendClose();
+    this.#carrier.sendEnd();
+    if (this.#carrier.hasHalfClose) done();
+    else this.#confirmEnd = done;
   }
 
   override _destroy(error: Error | null, done: Done): void {
@@ -145,5 +162,15 @@ export class ConnectionStream extends Duplex {
     this.#blockedWrite?.done(error ?? new Error("the connection was destroyed"));
     this.#blockedWrite = undefined;
     done(error);
+  }
+
+  /** The connection is over; the stream is when its owner has read everything. */
+  #destroyWhenRead(): void {
+    const destroy = () => {
+      // An owner that has not ended it learns from "close" that there is no use any more.
+      setImmediate(() => this.destroy());
+    };
+    if (this.readableEnded) destroy();
+    else this.once("end", destroy);
   }
 }

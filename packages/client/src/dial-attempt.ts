@@ -5,6 +5,7 @@ import type { DialOptions } from "./client-options.ts";
 /** One dial until its outcome is known: its deadline, and whoever else may give it up. */
 export class DialAttempt {
   readonly endpoint: string;
+  readonly allowHalfOpen: boolean;
   /** What is waited for now, for the message of {@link ClientError} `ERR_DIAL_TIMEOUT`. */
   step = "starting";
 
@@ -14,10 +15,11 @@ export class DialAttempt {
 
   constructor(
     endpoint: string,
-    { timeoutMs, signal }: DialOptions & { readonly timeoutMs: number },
+    { timeoutMs, signal, allowHalfOpen = false }: DialOptions & { readonly timeoutMs: number },
     clock: Clock,
   ) {
     this.endpoint = endpoint;
+    this.allowHalfOpen = allowHalfOpen;
     this.#callerSignal = signal;
     this.#cancelTimer = clock.schedule(timeoutMs, () => {
       const text = `dial of ${endpoint} not done after ${timeoutMs} ms: ${this.step}`;

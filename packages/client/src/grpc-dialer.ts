@@ -1,4 +1,4 @@
-import { GrpcClientCarrier } from "@reachback/common";
+import { FRONTEND_EXTENSIONS, GrpcClientCarrier, offeredExtensions } from "@reachback/common";
 import type {
   CarrierCounters,
   Clock,
@@ -41,7 +41,7 @@ export class GrpcDialer implements Dialer {
       authority: "reachback",
       scheme: options.tls === undefined ? "http" : "https",
       userAgent: "reachback-client",
-      metadata: [],
+      metadata: offeredExtensions(FRONTEND_EXTENSIONS),
     };
   }
 
@@ -71,13 +71,13 @@ export class GrpcDialer implements Dialer {
   }
 
   #call(
-    { endpoint, signal }: DialAttempt,
+    { endpoint, allowHalfOpen, signal }: DialAttempt,
     http2: Http2Connection,
     onOver: () => void,
   ): Promise<ConnectionStream> {
     return new Promise((resolve, reject) => {
       const dialId = this.#random.int63() as DialId;
-      const call = new ProxyCall(dialId, this.#clock, {
+      const call = new ProxyCall(dialId, allowHalfOpen, this.#clock, {
         dialed: resolve,
         dialFailed: reject,
         over: onOver,

@@ -1,4 +1,10 @@
-import { GrpcCode, PacketType, goCodeName } from "@reachback/common";
+import {
+  FRONTEND_EXTENSIONS,
+  GrpcCode,
+  PacketType,
+  goCodeName,
+  namedExtensions,
+} from "@reachback/common";
 import type {
   CancelTimer,
   Carrier,
@@ -8,6 +14,7 @@ import type {
   DialId,
   GrpcClientHandler,
   GrpcStatus,
+  HeaderList,
 } from "@reachback/common";
 import { ClientError, dialErrorFrom } from "./client-error.ts";
 import { ConnectionStream } from "./connection-stream.ts";
@@ -41,14 +48,17 @@ export class ProxyCall implements GrpcClientHandler, StreamCarrier {
   readonly #dialId: DialId;
   readonly #clock: Clock;
   readonly #owner: ProxyCallOwner;
+  readonly #allowHalfOpen: boolean;
+  #hasHalfClose = false;
   #state: "dialing" | "open" | "leaving" | "over" = "dialing";
   #carrier: Carrier | undefined;
   #stream: ConnectionStream | undefined;
   #connectionId = 0 as ConnectionId;
   #cancelLeaveTimer: CancelTimer | undefined;
 
-  constructor(dialId: DialId, clock: Clock, owner: ProxyCallOwner) {
+  constructor(dialId: DialId, allowHalfOpen: boolean, clock: Clock, owner: ProxyCallOwner) {
     this.#dialId = dialId;
+    this.#allowHalfOpen = allowHalfOpen;
     this.#clock = clock;
     this.#owner = owner;
   }
@@ -77,8 +87,13 @@ export class ProxyCall implements GrpcClientHandler, StreamCarrier {
     return this.#carrier?.sendData(this.#connectionId, piece) ?? true;
   }
 
-  sendClose(): void {
-    this.#carrier?.send({ type: PacketType.CLOSE_REQ, connectionId: this.#connectionId });
+  get hasHalfClose(): boolean {
+    return this.#hasHalfClose;
+  }
+
+  sendEnd(): void {
+    const type = this.#hasHalfClose ? PacketType.FINISH : PacketType.CLOSE_REQ;
+    this.#carrier?.send({ type, connectionId: this.#connectionId });
   }
 
   pauseReading(): void {
@@ -91,14 +106,21 @@ export class ProxyCall implements GrpcClientHandler, StreamCarrier {
 
   release(error: Error | undefined): void {
     if (this.#state !== "open") return;
+    if (error !== undefined && this.#hasHalfClose) {
+      this.#carrier?.send({
+        type: PacketType.RESET,
+        connectionId: this.#connectionId,
+        error: error.message,
+      });
+    }
     this.#leave();
-    if (error !== undefined) this.#cut(error.message);
+    if (error !== undefined && !this.#hasHalfClose) this.#cut(error.message);
   }
 
   // GrpcClientHandler
 
-  opened(): void {
-    // The server's metadata says nothing.
+  opened(metadata: HeaderList): void {
+    this.#hasHalfClose = namedExtensions(metadata, FRONTEND_EXTENSIONS).has("half-close");
   }
 
   control(packet: ControlPacket): void {
@@ -111,7 +133,7 @@ export class ProxyCall implements GrpcClientHandler, StreamCarrier {
         }
         this.#state = "open";
         this.#connectionId = packet.connectionId;
-        this.#stream = new ConnectionStream(this, this.#clock);
+        this.#stream = new ConnectionStream(this, this.#allowHalfOpen, this.#clock);
         this.#owner.dialed(this.#stream);
         return;
       case PacketType.DIAL_CLS:
@@ -125,15 +147,25 @@ export class ProxyCall implements GrpcClientHandler, StreamCarrier {
           packet.error === "" ? undefined : new ClientError("ERR_CONNECTION_LOST", packet.error),
         );
         return;
+      case PacketType.FINISH:
+        if (this.#state !== "open" || packet.connectionId !== this.#connectionId) return;
+        this.#stream?.remoteFinished();
+        return;
       case PacketType.DIAL_REQ:
       case PacketType.CLOSE_REQ:
       case PacketType.DRAIN:
+      case PacketType.CREDIT:
+      case PacketType.RESET:
         return;
     }
   }
 
   data(connectionId: ConnectionId, piece: Buffer): void {
     if (this.#state === "open" && connectionId === this.#connectionId) this.#stream?.receive(piece);
+  }
+
+  sent(): void {
+    // What matters here is room for more, see drained().
   }
 
   drained(): void {

@@ -16,13 +16,14 @@ class FakeCarrier implements StreamCarrier {
   readonly log: string[] = [];
   readonly sent: Buffer[] = [];
   room = Number.POSITIVE_INFINITY;
+  hasHalfClose = false;
 
   sendData(piece: Buffer): boolean {
     this.sent.push(piece);
     return --this.room > 0;
   }
 
-  sendClose(): void {
+  sendEnd(): void {
     this.log.push("close");
   }
 
@@ -39,10 +40,11 @@ class FakeCarrier implements StreamCarrier {
   }
 }
 
-function setup() {
+function setup({ hasHalfClose = false, allowHalfOpen = false } = {}) {
   const carrier = new FakeCarrier();
+  carrier.hasHalfClose = hasHalfClose;
   const clock = new ManualClock();
-  return { carrier, clock, stream: new ConnectionStream(carrier, clock) };
+  return { carrier, clock, stream: new ConnectionStream(carrier, allowHalfOpen, clock) };
 }
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
@@ -179,6 +181,67 @@ describe("reading from a ConnectionStream", () => {
     const error = await Promise.resolve(stream).then((handed) => streamError(handed));
     assert.equal(error.code, "ERR_CONNECTION_LOST");
     assert.equal(stream.readableEnded, false);
+  });
+});
+
+describe("a ConnectionStream with half-close", () => {
+  it("has finished as soon as that is sent, and still reads", async () => {
+    const { carrier, stream } = setup({ hasHalfClose: true });
+    const seen: string[] = [];
+    stream.on("data", (chunk: Buffer) => seen.push(String(chunk)));
+    stream.on("end", () => seen.push("end"));
+    stream.on("close", () => seen.push("close"));
+    stream.end("request");
+    await once(stream, "finish");
+    assert.deepEqual(carrier.log, ["close"]);
+    stream.receive(Buffer.from("response"));
+    stream.remoteFinished();
+    await turn();
+    assert.deepEqual(seen, ["response", "end"]);
+    stream.remoteClosed(undefined);
+    await once(stream, "close");
+    assert.deepEqual(seen, ["response", "end", "close"]);
+    assert.deepEqual(carrier.log, ["close", "release"]);
+  });
+
+  it("ends itself when the endpoint has finished", async () => {
+    const { carrier, stream } = setup({ hasHalfClose: true });
+    stream.resume();
+    stream.remoteFinished();
+    await once(stream, "finish");
+    assert.deepEqual(carrier.log, ["close"]);
+  });
+
+  it("leaves that to its owner who has asked for it", async () => {
+    const { carrier, stream } = setup({ hasHalfClose: true, allowHalfOpen: true });
+    stream.resume();
+    stream.remoteFinished();
+    await once(stream, "end");
+    await turn();
+    stream.write("more");
+    assert.equal(String(carrier.sent[0]), "more");
+    assert.deepEqual(carrier.log, []);
+    stream.end();
+    await once(stream, "finish");
+    stream.remoteClosed(undefined);
+    await once(stream, "close");
+  });
+
+  it("is closed when the connection is, whether its owner has ended it or not", async () => {
+    const { carrier, stream } = setup({ hasHalfClose: true, allowHalfOpen: true });
+    stream.resume();
+    stream.remoteFinished();
+    stream.remoteClosed(undefined);
+    await once(stream, "close");
+    assert.deepEqual(carrier.log, ["release"]);
+  });
+
+  it("fails when the connection is lost after its end", async () => {
+    const { stream } = setup({ hasHalfClose: true });
+    stream.end();
+    await once(stream, "finish");
+    stream.remoteClosed(new ClientError("ERR_CONNECTION_LOST", "half-close timeout"));
+    assert.equal((await streamError(stream)).code, "ERR_CONNECTION_LOST");
   });
 });
 

@@ -20,9 +20,10 @@ class ScriptedCall implements Carrier {
   stream: ConnectionStream | undefined;
   isPaused = false;
   isClosed = false;
+  readonly queuedBytes = 0;
 
-  constructor() {
-    this.call = new ProxyCall(DIAL_ID, this.clock, {
+  constructor(extensions = "") {
+    this.call = new ProxyCall(DIAL_ID, false, this.clock, {
       dialed: (stream) => {
         this.log.push("dialed");
         this.stream = stream;
@@ -35,6 +36,7 @@ class ScriptedCall implements Carrier {
       },
     });
     this.call.dial(this, "endpoint:80");
+    this.call.opened([["reachback-extensions", extensions]]);
     this.log.length = 0;
   }
 
@@ -89,6 +91,48 @@ class ScriptedCall implements Carrier {
 }
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
+
+describe("a connection over gRPC to a server that knows half-close", () => {
+  const open = () => new ScriptedCall("half-close").dialResponse();
+  const finish = (script: ScriptedCall) => {
+    script.call.control({ type: PacketType.FINISH, connectionId: CONNECTION_ID });
+  };
+
+  it("finishes on each side alone, and is left when it is closed", async () => {
+    const script = open();
+    script.stream?.end("request");
+    await turn();
+    assert.deepEqual(script.log, ["dialed", "DATA 7 request", "FINISH"]);
+    script.call.data(CONNECTION_ID, Buffer.from("response"));
+    finish(script);
+    assert.equal(String(script.stream?.read()), "response");
+    script.stream?.resume();
+    script.closeResponse();
+    script.close();
+    assert.deepEqual(script.log.slice(3), ["end", "over"]);
+    await once(script.stream ?? assert.fail(), "close");
+    assert.equal(script.clock.pendingTimers, 0);
+  });
+
+  it("is reset when it is destroyed for an error", async () => {
+    const script = open();
+    script.stream?.on("error", () => undefined);
+    script.stream?.destroy(new Error("enough"));
+    await turn();
+    assert.deepEqual(script.log, ["dialed", "RESET", "end"]);
+    script.close();
+  });
+
+  it("ignores what is for another connection", async () => {
+    const script = open();
+    script.call.control({ type: PacketType.FINISH, connectionId: 8 as ConnectionId });
+    script.stream?.resume();
+    await turn();
+    assert.equal(script.stream?.readableEnded, false);
+    script.stream.destroy();
+    script.close();
+  });
+});
 
 describe("a dial over gRPC", () => {
   it("becomes a connection, which is left when it is closed", async () => {

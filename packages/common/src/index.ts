@@ -125,3 +125,19 @@ export { Backoff, jittered } from "./timers/backoff.ts";
 export type { BackoffOptions } from "./timers/backoff.ts";
 export { Keepalive } from "./timers/keepalive.ts";
 export type { KeepaliveOptions, KeepaliveTarget } from "./timers/keepalive.ts";
+export {
+  FRONTEND_EXTENSIONS,
+  TUNNEL_EXTENSIONS,
+  agreedExtensions,
+  namedExtensions,
+  offeredExtensions,
+} from "./carrier/extensions.ts";
+export type { Extension } from "./carrier/extensions.ts";
+export { FLOW_FLAGS, resolveFlowOptions } from "./flow/flow-flags.ts";
+export type { FlowOptions } from "./flow/flow-flags.ts";
+export type { Flow, FlowLimits, FlowOwner } from "./flow/flow.ts";
+export { TunnelFlows } from "./flow/tunnel-flows.ts";
+export type { FlowPorts } from "./flow/tunnel-flows.ts";
+export { WindowBudget } from "./flow/window-budget.ts";
+export { SilenceWatch } from "./timers/silence-watch.ts";
+export { unpinned } from "./unpinned.ts";

@@ -21,6 +21,8 @@ export interface Program<Table extends FlagTable, Options> extends HelpPage {
 export interface OptionPorts {
   readonly random: Random;
   readonly fileExists: FileExists;
+  /** Bytes of memory that the process may use. */
+  memoryLimitBytes(): number;
 }
 
 /** What a program gets from the process it runs in. */

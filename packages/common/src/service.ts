@@ -1,5 +1,6 @@
 import { systemClock } from "./clock.ts";
 import { systemFileExists } from "./file-exists.ts";
+import { memoryLimitBytes } from "./memory-limit.ts";
 import { tuneGarbageCollection } from "./garbage-collection.ts";
 import type { FlagTable } from "./flags/flag-table.ts";
 import type { LoggingOptions } from "./log/logging-options.ts";
@@ -67,6 +68,7 @@ export async function runService<
       env: process.env,
       random: systemRandom,
       fileExists: systemFileExists,
+      memoryLimitBytes,
       stdout: (text) => process.stdout.write(text),
       stderr: (text) => process.stderr.write(text),
     },

@@ -29,10 +29,13 @@ export const FRONTEND_HTTP2: Http2Limits = {
 };
 
 /** Sockets of CONNECT clients. */
-export const CONNECT_SOCKET: SocketEndLimits = {
-  writeHighWaterBytes: 256 * KIB,
-  closeStallMs: 10_000,
-};
+export const CONNECT_SOCKET: SocketEndLimits = { closeStallMs: 10_000 };
+
+/**
+ * For an endpoint to take anything of what waits here while the client has finished. Longer than
+ * `--half-close-timeout`, because a slow endpoint is heard of only now and then.
+ */
+export const STUCK_MS = 60_000;
 
 /**
  * Longest address of a dial, in characters; beyond: refused here. Many times what a name may have,

@@ -1,5 +1,11 @@
-import { UsageError, deepFreeze, opensslCiphers, resolveLoggingOptions } from "@reachback/common";
-import type { LoggingOptions, OptionPorts, Program } from "@reachback/common";
+import {
+  UsageError,
+  deepFreeze,
+  opensslCiphers,
+  resolveFlowOptions,
+  resolveLoggingOptions,
+} from "@reachback/common";
+import type { FlowOptions, LoggingOptions, OptionPorts, Program } from "@reachback/common";
 import type { FrontendSpec } from "./options/frontend-spec.ts";
 import { isFrontendProtocol } from "./options/frontend-spec.ts";
 import type { ProxyStrategy } from "./options/proxy-strategies.ts";
@@ -50,8 +56,6 @@ export interface ServerOptions {
   readonly backendDialTimeoutMs: number;
   /** 0 for an immediate shutdown. */
   readonly gracefulShutdownTimeoutMs: number;
-  /** Packets queued towards one peer without flow control; at least 1. */
-  readonly xfrChannelSize: number;
 
   /** For Node's `ciphers`, on TCP frontends and the agent listener. */
   readonly tlsCiphers: string;
@@ -65,6 +69,7 @@ export interface ServerOptions {
   readonly enableProfiling: boolean;
   readonly enableContentionProfiling: boolean;
 
+  readonly flow: FlowOptions;
   readonly logging: LoggingOptions;
 }
 
@@ -105,7 +110,6 @@ export function resolveServerOptions(flags: ServerFlags, ports: OptionPorts): Se
     proxyStrategies: proxyStrategiesFrom(values["proxy-strategies"]),
     backendDialTimeoutMs: values["backend-dial-timeout"],
     gracefulShutdownTimeoutMs: values["graceful-shutdown-timeout"],
-    xfrChannelSize: values["xfr-channel-size"],
 
     tlsCiphers: opensslCiphers(chosenCipherSuites(values)),
     tlsMinVersion: values["tls-min-version"] === "VersionTLS13" ? "TLSv1.3" : "TLSv1.2",
@@ -117,6 +121,7 @@ export function resolveServerOptions(flags: ServerFlags, ports: OptionPorts): Se
     enableProfiling: values["enable-profiling"],
     enableContentionProfiling: values["enable-contention-profiling"],
 
+    flow: resolveFlowOptions(flags, values["xfr-channel-size"], ports.memoryLimitBytes()),
     logging: resolveLoggingOptions(flags),
   });
 }

@@ -6,6 +6,7 @@ import {
   metricsRoute,
   profilingRoutes,
   serverHealthRoutes,
+  WindowBudget,
 } from "@reachback/common";
 import type { Clock, FamilyTextSource, Logger, Random, SocketListener } from "@reachback/common";
 import { BackendRegistry } from "./backend/backend-registry.ts";
@@ -100,11 +101,22 @@ export class Server {
       clock,
       metrics: this.#metrics,
       logger,
+      halfCloseTimeoutMs: options.flow.halfCloseTimeoutMs,
       connectionEnded: () => {
         if (this.#onIdle !== undefined && this.#isIdle) this.#onIdle();
       },
     };
-    const connectService = new ConnectService(options, this.#registry, connectionPorts, random);
+    const flowPorts = {
+      limits: options.flow.limits,
+      budget: new WindowBudget(options.flow.processWindowBytes),
+    };
+    const connectService = new ConnectService(
+      options,
+      this.#registry,
+      connectionPorts,
+      flowPorts,
+      random,
+    );
     this.#agentGrpcServer = new GrpcServer(
       {
         services: { AgentService: { Connect: connectService.connect } },

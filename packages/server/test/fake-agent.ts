@@ -1,10 +1,17 @@
-import { MetricRegistry, parseAgentIdentifiers, silentLogger } from "@reachback/common";
+import {
+  MetricRegistry,
+  WindowBudget,
+  parseAgentIdentifiers,
+  silentLogger,
+} from "@reachback/common";
 import type {
   Carrier,
   Clock,
   ConnectionId,
   ControlPacket,
   DialId,
+  Extension,
+  FlowLimits,
   GrpcStatus,
   Logger,
 } from "@reachback/common";
@@ -24,6 +31,7 @@ export class FakeCarrier implements Carrier {
   hasRoom = true;
   isReading = true;
   isClosed = false;
+  readonly queuedBytes = 0;
 
   send(packet: ControlPacket): void {
     this.sent.push(packet);
@@ -54,7 +62,7 @@ export class FakeCarrier implements Carrier {
 /** A frontend's end that keeps what it is told, in one line each. */
 export class FakeFrontend implements FrontendEnd {
   readonly told: string[] = [];
-  hasRoom = true;
+  hasHalfClose = false;
 
   dialed(connectionId: ConnectionId): void {
     this.told.push(`dialed ${connectionId}`);
@@ -64,9 +72,13 @@ export class FakeFrontend implements FrontendEnd {
     this.told.push(`dialFailed ${failure.kind}${"error" in failure ? ` ${failure.error}` : ""}`);
   }
 
-  receive(piece: Buffer): boolean {
+  receive(piece: Buffer): void {
     this.told.push(`receive ${piece.toString()}`);
-    return this.hasRoom;
+  }
+
+  finish(): boolean {
+    this.told.push("finish");
+    return this.hasHalfClose;
   }
 
   agentReady(): void {
@@ -83,10 +95,22 @@ const NO_OWNER: BackendOwner = {
   backendClosed: () => undefined,
 };
 
+const KIB = 1024;
+
+/** Bounds that are small enough to be reached. */
+export const TEST_LIMITS: FlowLimits = {
+  initialBytes: 64 * KIB,
+  maxBytes: 1024 * KIB,
+  tunnelWindowBytes: 16 * 1024 * KIB,
+  queueBytes: 256 * KIB,
+  stallTimeoutMs: 1_000,
+};
+
 export interface FakeAgentOptions {
   readonly agentId?: string;
   /** As in the agent's metadata. */
   readonly identifiers?: string;
+  readonly extensions?: readonly Extension[];
   readonly owner?: BackendOwner;
   readonly clock?: Clock;
   readonly logger?: Logger;
@@ -108,6 +132,7 @@ export function fakeAgent(options: FakeAgentOptions = {}): FakeAgent {
     clock: options.clock ?? new ManualClock(),
     metrics: new ServerMetrics(registry),
     logger: options.logger ?? silentLogger,
+    halfCloseTimeoutMs: 10_000,
     connectionEnded: () => {
       ended++;
     },
@@ -115,8 +140,10 @@ export function fakeAgent(options: FakeAgentOptions = {}): FakeAgent {
   const backend = new Backend(
     options.agentId ?? "agent-1",
     parseAgentIdentifiers(options.identifiers ?? ""),
+    new Set(options.extensions),
     options.owner ?? NO_OWNER,
     ports,
+    { limits: TEST_LIMITS, budget: new WindowBudget(Number.MAX_SAFE_INTEGER) },
     new SeededRandom(1),
   );
   const carrier = new FakeCarrier();

@@ -28,6 +28,7 @@ async function start(argv: readonly string[], env: Record<string, string> = {}):
     env,
     random: new SeededRandom(1),
     fileExists: (path: string) => /^\/(pki|run)\//.test(path),
+    memoryLimitBytes: () => 1024 * 1024 * 1024,
     stdout: (text: string) => {
       stdout += text;
     },
@@ -120,11 +121,18 @@ const UPSTREAM: readonly (readonly [name: string, type: string, defaultText: str
 /** Where a default is ours, and what it is. */
 const OUR_DEFAULTS: Readonly<Record<string, string>> = { "backend-dial-timeout": "10s" };
 
+const KIB = 1024;
+
 const OUR_FLAGS = [
   "frontend",
   "insecure-allow-unauthenticated-agents",
   "insecure-allow-unauthenticated-frontends",
   "uds-mode",
+  "connection-window",
+  "tunnel-window",
+  "process-window",
+  "stall-timeout",
+  "half-close-timeout",
 ];
 
 const TABLE: FlagTable = SERVER_FLAGS;
@@ -152,7 +160,7 @@ describe("the server's flags", () => {
     });
   }
 
-  it("are upstream's, the logger's and four of our own", () => {
+  it("are upstream's, the logger's and nine of our own", () => {
     const loggers = Object.keys(TABLE).filter((name) => TABLE[name]?.group.startsWith("Logging"));
     const known = [...UPSTREAM.map(([name]) => name), ...OUR_FLAGS, ...loggers];
     assert.deepEqual(Object.keys(TABLE).sort(), known.sort());
@@ -417,7 +425,17 @@ describe("the server's options", () => {
       proxyStrategies: ["default"],
       backendDialTimeoutMs: 10_000,
       gracefulShutdownTimeoutMs: 0,
-      xfrChannelSize: 10,
+      flow: {
+        limits: {
+          initialBytes: 64 * KIB,
+          maxBytes: 16 * 1024 * KIB,
+          tunnelWindowBytes: 256 * 1024 * KIB,
+          queueBytes: 256 * KIB,
+          stallTimeoutMs: 1_000,
+        },
+        processWindowBytes: 256 * 1024 * KIB,
+        halfCloseTimeoutMs: 10_000,
+      },
       tlsCiphers: opensslCiphers(),
       tlsMinVersion: "TLSv1.2",
       healthBindAddress: "",

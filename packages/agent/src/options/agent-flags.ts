@@ -2,6 +2,7 @@ import {
   boolType,
   durationType,
   intType,
+  FLOW_FLAGS,
   KLOG_FLAGS,
   labelSelectorType,
   parseLabelSelector,
@@ -235,5 +236,6 @@ export const AGENT_FLAGS = {
     help: "Encoding asked of that apiserver.",
   },
 
+  ...FLOW_FLAGS,
   ...KLOG_FLAGS,
 } as const satisfies FlagTable;

@@ -7,11 +7,13 @@ import {
   Http2Connection,
   Keepalive,
   OK_STATUS,
+  TUNNEL_EXTENSIONS,
   clientTlsOptions,
   connectSocket,
   describeTlsError,
   goCodeName,
   joinHostPort,
+  offeredExtensions,
   systemErrorText,
 } from "@reachback/common";
 import type { CaPool, CancelTimer, GrpcStatus, HeaderList, KeyPair } from "@reachback/common";
@@ -276,6 +278,8 @@ export class TunnelConnector {
       ["agentid", agentId],
       ["agentidentifiers", agentIdentifiers],
       ...(token === undefined ? [] : [["authorization", `Bearer ${token}`] as const]),
+      // Behind what upstream's agents send.
+      ...offeredExtensions(TUNNEL_EXTENSIONS),
     ];
   }
 

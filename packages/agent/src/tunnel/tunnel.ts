@@ -1,10 +1,11 @@
-import { PacketType } from "@reachback/common";
+import { PacketType, TUNNEL_EXTENSIONS, TunnelFlows, namedExtensions } from "@reachback/common";
 import type {
   Carrier,
   ConnectionId,
   ControlPacket,
   DialId,
   DialRequestPacket,
+  Flow,
   GrpcClientHandler,
   GrpcStatus,
   HeaderList,
@@ -36,10 +37,8 @@ export class Tunnel implements GrpcClientHandler, ConnectionTunnel {
   readonly #connections = new Map<ConnectionId, EndpointConnection>();
   /** Everything that is not gone yet: dials, connections, sockets that are finishing. */
   readonly #all = new Set<EndpointConnection>();
-  /** Connections that wait until the tunnel takes bytes again. */
-  readonly #waitingForRoom = new Set<EndpointConnection>();
-  /** Connections whose endpoint is full: while there is one, the server is not read. */
-  readonly #full = new Set<EndpointConnection>();
+  #flows: TunnelFlows | undefined;
+  #hasHalfClose = false;
 
   constructor(owner: TunnelOwner, ports: ConnectionPorts) {
     this.#owner = owner;
@@ -84,39 +83,25 @@ export class Tunnel implements GrpcClientHandler, ConnectionTunnel {
     this.#carrier?.send(packet);
   }
 
-  sendData(connection: EndpointConnection, payload: Buffer): boolean {
-    if (this.#carrier?.sendData(connection.connectionId, payload) !== false) return true;
-    this.#waitingForRoom.add(connection);
-    return false;
+  get hasHalfClose(): boolean {
+    return this.#hasHalfClose;
   }
 
-  pauseFor(connection: EndpointConnection): void {
-    if (this.#full.size === 0) this.#carrier?.pauseReading();
-    this.#full.add(connection);
-  }
-
-  resumeFor(connection: EndpointConnection): void {
-    if (this.#full.delete(connection) && this.#full.size === 0) this.#carrier?.resumeReading();
-  }
-
-  flushing(connection: EndpointConnection): void {
-    if (!this.#full.has(connection)) return;
-    // A full socket drains by itself now, and the server need not wait for it, unless too much has
-    // come together: then it waits until the connection is closed.
+  get canHoldMore(): boolean {
     let queuedBytes = 0;
     for (const { queuedBytes: bytes } of this.#all) queuedBytes += bytes;
-    if (queuedBytes <= MAX_QUEUED_BYTES) this.resumeFor(connection);
+    return queuedBytes <= MAX_QUEUED_BYTES;
   }
 
-  established(connection: EndpointConnection): void {
+  established(connection: EndpointConnection): Flow {
     this.#forgetDial(connection);
     this.#connections.set(connection.connectionId, connection);
+    if (this.#flows === undefined) throw new Error("a dial before the tunnel was open");
+    return this.#flows.open(connection.connectionId, connection);
   }
 
   connectionClosed(connection: EndpointConnection): void {
     this.#connections.delete(connection.connectionId);
-    this.#waitingForRoom.delete(connection);
-    this.resumeFor(connection);
   }
 
   forget(connection: EndpointConnection): void {
@@ -129,6 +114,13 @@ export class Tunnel implements GrpcClientHandler, ConnectionTunnel {
   // GrpcClientHandler
 
   opened(metadata: HeaderList): void {
+    const carrier = this.#carrier;
+    if (carrier === undefined) throw new Error("a tunnel was opened that nobody asked for");
+    const extensions = namedExtensions(metadata, TUNNEL_EXTENSIONS);
+    this.#hasHalfClose = extensions.has("half-close");
+    const { limits, budget } = this.#ports.flow;
+    const hasCredit = extensions.has("flow-control");
+    this.#flows = new TunnelFlows(carrier, hasCredit, limits, budget, this.#ports.clock);
     this.#owner.tunnelOpened(metadata);
   }
 
@@ -142,6 +134,15 @@ export class Tunnel implements GrpcClientHandler, ConnectionTunnel {
         return;
       case PacketType.DIAL_CLS:
         this.#dials.get(packet.dialId)?.cancelDial();
+        return;
+      case PacketType.CREDIT:
+        this.#connections.get(packet.connectionId)?.addCredit(packet.bytes);
+        return;
+      case PacketType.FINISH:
+        this.#connections.get(packet.connectionId)?.serverFinished();
+        return;
+      case PacketType.RESET:
+        this.#connections.get(packet.connectionId)?.resetRequested();
         return;
       case PacketType.DIAL_RSP:
       case PacketType.CLOSE_RSP:
@@ -157,10 +158,12 @@ export class Tunnel implements GrpcClientHandler, ConnectionTunnel {
     else if (connectionId !== 0 && first) this.#sendClosed(connectionId, "unrecognized connectID");
   }
 
+  sent(): void {
+    // What matters here is room for more, see drained().
+  }
+
   drained(): void {
-    const waiting = [...this.#waitingForRoom];
-    this.#waitingForRoom.clear();
-    for (const connection of waiting) connection.tunnelReady();
+    this.#flows?.drained();
   }
 
   ended(): void {

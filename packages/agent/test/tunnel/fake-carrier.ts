@@ -11,6 +11,7 @@ export class FakeCarrier implements Carrier {
   isReadingPaused = false;
   isEnded = false;
   isClosed = false;
+  readonly queuedBytes = 0;
 
   send(packet: ControlPacket): void {
     this.sent.push(lineOf(packet));
@@ -54,5 +55,11 @@ function lineOf(packet: ControlPacket): string {
       return `DIAL_CLS ${packet.dialId}`;
     case PacketType.DRAIN:
       return "DRAIN";
+    case PacketType.CREDIT:
+      return `CREDIT ${packet.connectionId} ${packet.bytes}`;
+    case PacketType.FINISH:
+      return `FINISH ${packet.connectionId}`;
+    case PacketType.RESET:
+      return `RESET ${packet.connectionId}${quoted(packet.error)}`;
   }
 }

@@ -10,6 +10,7 @@ import type { ServerSetOptions, TunnelOpener } from "../../src/tunnel/server-set
 import { Tunnel } from "../../src/tunnel/tunnel.ts";
 import type { OpenTunnel, TunnelEvents } from "../../src/tunnel/tunnel-connector.ts";
 import { FakeCarrier } from "./fake-carrier.ts";
+import { TEST_FLOW } from "./test-flow.ts";
 
 const OPTIONS: ServerSetOptions = {
   syncIntervalMs: 1_000,
@@ -88,6 +89,8 @@ class FakeServers implements TunnelOpener {
         logger: new RecordingLogger(),
         dialer: { dial: () => Promise.reject(new Error("nothing to dial")) },
         socketLimits: ENDPOINT_SOCKET,
+        flow: TEST_FLOW,
+        halfCloseTimeoutMs: 10_000,
       },
     );
   }

@@ -14,10 +14,12 @@ import type { EndpointDialer } from "../../src/endpoint/endpoint-dialer.ts";
 import { AgentMetrics } from "../../src/metrics.ts";
 import { Tunnel } from "../../src/tunnel/tunnel.ts";
 import { FakeCarrier } from "./fake-carrier.ts";
+import { TEST_FLOW } from "./test-flow.ts";
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
 const STALL_MS = 10_000;
+const FULL_STALL_MS = TEST_FLOW.limits.stallTimeoutMs;
 
 /** An endpoint's side of a connection. */
 interface Endpoint {
@@ -103,10 +105,13 @@ async function setup(t: TestContext) {
       logger,
       dialer,
       metrics: new AgentMetrics(registry),
-      socketLimits: { writeHighWaterBytes: 256 * KIB, closeStallMs: STALL_MS },
+      socketLimits: { closeStallMs: STALL_MS },
+      flow: TEST_FLOW,
+      halfCloseTimeoutMs: 10_000,
     },
   );
   tunnel.attach(carrier);
+  tunnel.opened([]);
   t.after(async () => {
     tunnel.end();
     await until(() => tunnel.isIdle);
@@ -323,25 +328,25 @@ describe("an endpoint that is full", () => {
     // What is on its way still arrives, for everybody.
     data(2, "hello");
     await until(() => other.receivedBytes === 5);
-    clock.advance(STALL_MS - 1);
+    clock.advance(FULL_STALL_MS - 1);
     slow.socket.resume();
     await until(() => !carrier.isReadingPaused);
-    clock.advance(STALL_MS);
+    clock.advance(FULL_STALL_MS);
     assert.deepEqual(await closedFor(), []);
     assert.equal(clock.pendingTimers, 0);
   });
 
-  it("is closed alone when it takes nothing for ten seconds", async (t) => {
+  it("is closed alone when it takes nothing for the stall timeout", async (t) => {
     const { carrier, clock, connectionTo, fill, closedFor, tunnel } = await setup(t);
     const stalled = await connectionTo(1, "stalled:80");
     await connectionTo(2);
     await fill(1);
-    clock.advance(STALL_MS - 1);
+    clock.advance(FULL_STALL_MS - 1);
     assert.equal(carrier.isReadingPaused, true);
     clock.advance(1);
     assert.equal(carrier.isReadingPaused, false);
     assert.deepEqual(carrier.sent.at(-1), 'CLOSE_RSP 1 "write tcp stalled:80: i/o timeout"');
-    assert.deepEqual(await closedFor(), ["endpoint_stalled 1"]);
+    assert.deepEqual(await closedFor(), ["slow_consumer 1"]);
     assert.equal(tunnel.connectionCount, 1);
     stalled.socket.resume();
     await until(() => stalled.fate === "reset");
@@ -354,7 +359,7 @@ describe("an endpoint that is full", () => {
     for (let turn = 0; turn < 5; turn++) {
       await take(slow, 4 * MIB);
       await fill(1);
-      clock.advance(STALL_MS - 1);
+      clock.advance(FULL_STALL_MS - 1);
       assert.equal(carrier.isReadingPaused, true);
     }
     assert.deepEqual(await closedFor(), []);

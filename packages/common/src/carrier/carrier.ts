@@ -8,6 +8,9 @@ import type {
 
 /** What the owner of a carrier is told. After `closed` nothing more comes. */
 export interface CarrierHandler extends PacketHandler {
+  /** Some of what was sent has left; see {@link Carrier.queuedBytes}. */
+  sent(): void;
+
   /** There is room again after {@link Carrier.sendData} returned false. */
   drained(): void;
 
@@ -40,6 +43,9 @@ export interface Carrier {
    * either way.
    */
   sendData(connectionId: ConnectionId, payload: Buffer): boolean;
+
+  /** Bytes that wait to be sent, those around the payloads included. */
+  readonly queuedBytes: number;
 
   /**
    * Let the peer send no more than it already may. What is on its way still arrives. Nothing else

@@ -30,6 +30,10 @@ export abstract class GrpcCarrier implements Carrier, Http2StreamHandler {
     return this.#closed;
   }
 
+  get queuedBytes(): number {
+    return this.#stream?.queuedBytes ?? 0;
+  }
+
   send(packet: ControlPacket): void {
     if (this.#closed) return;
     this.#sent.count(packet.type);
@@ -78,6 +82,10 @@ export abstract class GrpcCarrier implements Carrier, Http2StreamHandler {
     if (this.#closed) return;
     if (this.#reader.atBoundary) this.peerEnded();
     else this.fail({ code: GrpcCode.INTERNAL, message: "unexpected EOF" });
+  }
+
+  sent(): void {
+    if (!this.#closed) this.handler.sent();
   }
 
   drained(): void {

@@ -1,5 +1,11 @@
 import type { WindowBudget } from "./window-budget.ts";
 
+/**
+ * Credit is given back in steps of a quarter of the window, and of no more than this: the sender can
+ * tell a slow consumer from a dead one.
+ */
+const MAX_CREDIT_STEP_BYTES = 256 * 1024;
+
 /** The bounds of a receive window, in bytes. */
 export interface ReceiveWindowLimits {
   /** Its first size, which the sender may use without being told. */
@@ -12,10 +18,11 @@ export interface ReceiveWindowLimits {
  * What one direction of a connection may send us: credit in bytes, given back as the bytes are
  * taken by whoever they are for, not as they arrive.
  *
- * It begins small and finds the size that the round trip needs: when the sender has used up all its
- * credit and nothing of what it sent waits here, the line lay idle for want of credit, so the window
- * is below the bandwidth-delay product. Then it is doubled, within the bounds and the budget. A
- * consumer that is slow leaves bytes waiting, and so never makes its window grow.
+ * It begins small and finds the size that the round trip needs. A sender that is stopped for want of
+ * credit stops exactly where its credit ended. If everything up to there has been taken, and more
+ * has not come although there has long been credit for it, then the line lay idle: the window is
+ * below the bandwidth-delay product, and is doubled, within the bounds and the budget. A slow
+ * consumer leaves bytes waiting until new ones come, and so never makes its window grow.
  *
  * Pure arithmetic: the caller sends the credit and closes the connection that overruns.
  */
@@ -27,6 +34,8 @@ export class ReceiveWindow {
   #grantedBytes: number;
   #receivedBytes = 0;
   #takenBytes = 0;
+  /** Where credit ended that was granted before, in order, as far as the sender has not passed it. */
+  readonly #earlierGrants: number[] = [];
   #budgetedBytes = 0;
 
   constructor(limits: ReceiveWindowLimits, budget: WindowBudget) {
@@ -48,17 +57,18 @@ export class ReceiveWindow {
   /** Count bytes that arrived. False if the sender had no credit for them. */
   receive(bytes: number): boolean {
     this.#receivedBytes += bytes;
+    const earlier = this.#earlierGrants;
+    while ((earlier[0] ?? Infinity) < this.#receivedBytes) earlier.shift();
     return this.#receivedBytes <= this.#grantedBytes;
   }
 
   /** Count bytes that were taken. Returns the credit to send now; 0 if it is not worth a packet. */
   take(bytes: number): number {
     this.#takenBytes += bytes;
-    if (this.#receivedBytes === this.#grantedBytes && this.#takenBytes === this.#receivedBytes) {
-      this.#grow();
-    }
+    if (this.#takenBytes === this.#receivedBytes && this.#senderIsStopped) this.#grow();
     const creditBytes = this.#takenBytes + this.#windowBytes - this.#grantedBytes;
-    if (creditBytes * 4 < this.#windowBytes) return 0;
+    if (creditBytes < Math.min(this.#windowBytes / 4, MAX_CREDIT_STEP_BYTES)) return 0;
+    this.#earlierGrants.push(this.#grantedBytes);
     this.#grantedBytes += creditBytes;
     return creditBytes;
   }
@@ -67,6 +77,11 @@ export class ReceiveWindow {
   close(): void {
     this.#budget.release(this.#budgetedBytes);
     this.#budgetedBytes = 0;
+  }
+
+  /** Whether the sender has used up what it had been granted when it sent its last byte. */
+  get #senderIsStopped(): boolean {
+    return this.#receivedBytes === (this.#earlierGrants[0] ?? this.#grantedBytes);
   }
 
   #grow(): void {

@@ -43,6 +43,7 @@ const REFUSED: Http2StreamHandler = {
   headers: () => undefined,
   data: () => undefined,
   ended: () => undefined,
+  sent: () => undefined,
   drained: () => undefined,
   closed: () => undefined,
 };

@@ -313,7 +313,7 @@ export class Http2Connection implements StreamHost, FrameHandler {
     // A stream that came to its end may have ended the connection with it.
     if (this.isClosed) return;
     this.#write(out);
-    for (const stream of served) stream.notifyDrained();
+    for (const stream of served) stream.notifySent();
     if (this.#sendWindowBytes > 0 && this.#sending.size > 0) this.#scheduleFlush();
     this.#endIfDone();
   }

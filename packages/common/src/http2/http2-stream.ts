@@ -39,6 +39,9 @@ export interface Http2StreamHandler {
   /** The peer has finished sending. */
   ended(): void;
 
+  /** Some of what was written has been handed to the socket; see {@link Http2Stream.queuedBytes}. */
+  sent(): void;
+
   /** There is room again after {@link Http2Stream.write} returned false. */
   drained(): void;
 
@@ -73,6 +76,7 @@ const NO_HANDLER: Http2StreamHandler = {
   headers: () => undefined,
   data: () => undefined,
   ended: () => undefined,
+  sent: () => undefined,
   drained: () => undefined,
   closed: () => undefined,
 };
@@ -244,9 +248,11 @@ export class Http2Stream {
     return bytes;
   }
 
-  /** Tell the owner that there is room again, if it waits for that. */
-  notifyDrained(): void {
-    if (!this.#awaitsDrain || this.#state === "closed") return;
+  /** Tell the owner that something has left, and that there is room again if it waits for that. */
+  notifySent(): void {
+    if (this.#state === "closed") return;
+    this.#handler.sent();
+    if (!this.#awaitsDrain) return;
     if (this.#queue.bytes * 2 > this.#limits.writeHighWaterBytes) return;
     this.#awaitsDrain = false;
     this.#handler.drained();

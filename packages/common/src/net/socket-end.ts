@@ -1,17 +1,21 @@
 import type { Socket } from "node:net";
 import type { CancelTimer, Clock } from "../clock.ts";
-import { endedByReset, resetSocket } from "./socket-reset.ts";
+import { unpinned } from "../unpinned.ts";
+import { endedByReset, peerHasGone, resetSocket } from "./socket-reset.ts";
 
 /** What the owner of a {@link SocketEnd} is told. */
 export interface SocketEndHandler {
   /** The next bytes from the peer. */
   data(piece: Buffer): void;
 
-  /** The peer has finished sending, in an orderly way. */
+  /**
+   * The peer has finished sending, in an orderly way. Does not come where it is known that nobody
+   * reads any more either: then `closed` does, without an error.
+   */
   ended(): void;
 
-  /** There is room again after {@link SocketEnd.write} returned false. */
-  drained(): void;
+  /** The system has taken so many bytes of what was written. */
+  taken(bytes: number): void;
 
   /**
    * The socket is gone; `error` says why if that was not an orderly end. Called exactly once, also
@@ -21,9 +25,6 @@ export interface SocketEndHandler {
 }
 
 export interface SocketEndLimits {
-  /** Bytes that may wait in {@link SocketEnd.write} before it says stop. */
-  readonly writeHighWaterBytes: number;
-
   /**
    * How long {@link SocketEnd.close} waits without any progress, in milliseconds: for the peer to
    * take what is queued, and then for it to finish as well.
@@ -54,8 +55,8 @@ class HiddenResetError extends Error {
 
 /**
  * One end of a proxied connection that is a socket: the agent's to the endpoint, the server's to a
- * CONNECT client. Bytes in order, bounded queueing, an end that comes behind everything written,
- * and a reset that is told from an end.
+ * CONNECT client. Bytes in order, an end that comes behind everything written, and a reset that is
+ * told from an end. How much may wait here is up to whoever writes, who is told what was taken.
  */
 export class SocketEnd {
   readonly #socket: Socket;
@@ -66,7 +67,8 @@ export class SocketEnd {
   #queue: Buffer[] = [];
   #queuedBytes = 0;
   #inFlightBytes = 0;
-  #awaitsDrain = false;
+  /** Nothing more will be written, but the peer may go on. */
+  #isFinishing = false;
   #state: "open" | "closing" | "resetting" | "closed" = "open";
   #error: Error | undefined;
   #flushed: ((complete: boolean) => void) | undefined;
@@ -103,19 +105,19 @@ export class SocketEnd {
     return this.#queuedBytes + this.#inFlightBytes;
   }
 
-  /**
-   * Queue bytes for the peer. They are not copied: the caller leaves them alone from now on.
-   *
-   * @returns false when enough is queued; `drained` follows.
-   */
-  write(piece: Buffer): boolean {
-    if (this.#state !== "open") return true;
-    this.#queue.push(piece);
+  /** Queue bytes for the peer. The caller leaves them alone from now on. */
+  write(piece: Buffer): void {
+    if (this.#state !== "open" || this.#isFinishing) return;
     this.#queuedBytes += piece.length;
+    this.#queue.push(this.#inFlightBytes > 0 ? unpinned(piece) : piece);
     this.#flush();
-    if (this.queuedBytes < this.#limits.writeHighWaterBytes) return true;
-    this.#awaitsDrain = true;
-    return false;
+  }
+
+  /** Finish sending, behind everything written; the peer may go on. Idempotent. */
+  finish(): void {
+    if (this.#state !== "open" || this.#isFinishing) return;
+    this.#isFinishing = true;
+    if (this.queuedBytes === 0) this.#socket.end();
   }
 
   /** Stop reading: the kernel's buffer fills and the peer has to wait. */
@@ -141,14 +143,17 @@ export class SocketEnd {
     this.#flushed = flushed;
     this.#socket.resume();
     this.#watchProgress();
-    this.#socket.once("finish", () => {
-      this.#tellFlushed(true);
-      this.#cancelStallTimer?.();
-      this.#cancelStallTimer = this.#clock.schedule(this.#limits.closeStallMs, () => {
-        this.#socket.destroy();
+    if (this.#socket.writableFinished) {
+      // Not before the caller is back.
+      queueMicrotask(() => {
+        this.#finished();
       });
+      return;
+    }
+    this.#socket.once("finish", () => {
+      this.#finished();
     });
-    if (this.queuedBytes === 0) this.#socket.end();
+    if (this.queuedBytes === 0 && !this.#isFinishing) this.#socket.end();
   }
 
   /**
@@ -172,18 +177,16 @@ export class SocketEnd {
   }
 
   readonly #written = (error?: Error | null): void => {
+    const takenBytes = this.#inFlightBytes;
     this.#inFlightBytes = 0;
     // After a failure "close" follows; until then there is nothing to tell.
     if (error instanceof Error || this.#state === "closed") return;
     this.#flush();
-    if (this.#state === "closing" || this.#state === "resetting") {
-      if (this.queuedBytes > 0) return;
-      if (this.#state === "closing") this.#socket.end();
-      else this.#resetSoon();
-    } else if (this.#awaitsDrain && this.queuedBytes * 2 <= this.#limits.writeHighWaterBytes) {
-      this.#awaitsDrain = false;
-      this.#handler.drained();
+    if (this.queuedBytes === 0) {
+      if (this.#state === "resetting") this.#resetSoon();
+      else if (this.#state === "closing" || this.#isFinishing) this.#socket.end();
     }
+    this.#handler.taken(takenBytes);
   };
 
   /** Hand the next batch to the socket, once it has taken the last one. */
@@ -216,6 +219,16 @@ export class SocketEnd {
     if (batch.length > 0) this.#socket.uncork();
   }
 
+  /** Everything has left, the end included: the peer has a while to finish as well. */
+  #finished(): void {
+    if (this.#state !== "closing") return;
+    this.#tellFlushed(true);
+    this.#cancelStallTimer?.();
+    this.#cancelStallTimer = this.#clock.schedule(this.#limits.closeStallMs, () => {
+      this.#socket.destroy();
+    });
+  }
+
   /** Give up when the peer has taken nothing of what is queued for too long. */
   #watchProgress(): void {
     const queuedBytesBefore = this.queuedBytes;
@@ -237,6 +250,8 @@ export class SocketEnd {
     if (this.#state !== "open") return;
     if (endedByReset(this.#socket)) {
       this.#error ??= new HiddenResetError();
+      this.#socket.destroy();
+    } else if (peerHasGone(this.#socket)) {
       this.#socket.destroy();
     } else {
       this.#handler.ended();

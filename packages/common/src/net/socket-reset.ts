@@ -1,3 +1,4 @@
+import { readSync, writeSync } from "node:fs";
 import type { Socket } from "node:net";
 
 /** The TCP socket under a TLS socket, for those made by this folder: TLS sockets cannot be reset. */
@@ -30,14 +31,60 @@ function isTcp(socket: Socket): boolean {
   return socket.localAddress !== undefined;
 }
 
+/** What of a socket's handle is used here: libuv's, which Node does not document. */
+interface SocketHandle {
+  readonly fd?: number;
+}
+
+/** Where {@link endedByReset} has its byte put, which there never is. */
+const NO_BYTE = Buffer.alloc(1);
+
+const NOTHING = Buffer.alloc(0);
+
 /**
- * Whether an `end` event that a TCP socket has just emitted was in truth a reset.
+ * Whether an `end` event that a TCP socket is emitting was in truth a reset; to be asked from within
+ * that event.
  *
  * libuv turns a reset that arrives together with data into an end (uv__stream_io takes POLLHUP
- * after a partial read for end of file). But the kernel has closed such a socket, so it has lost
- * its peer's address. Only true to the facts if this end has not finished sending, and if nobody
- * asked the socket for its remote address before: Node caches the answer.
+ * after a partial read for end of file). The kernel still knows: the next read fails with
+ * ECONNRESET, where behind an end it gives nothing.
  */
 export function endedByReset(socket: Socket): boolean {
-  return isTcp(socket) && socket.remoteAddress === undefined;
+  const tcpSocket = carriers.get(socket) ?? socket;
+  if (!isTcp(tcpSocket)) return false;
+  const fd = fileDescriptorOf(tcpSocket);
+  if (fd === undefined) {
+    // A socket that was reset has no peer; but neither has one that has finished as well.
+    return !tcpSocket.writableEnded && tcpSocket.remoteAddress === undefined;
+  }
+  try {
+    readSync(fd, NO_BYTE, 0, 1, null);
+    return false;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "ECONNRESET";
+  }
+}
+
+/**
+ * Whether the peer of a Unix socket that is emitting `end` has closed it, and not just finished
+ * sending. To a TCP socket the two look the same; false for those.
+ */
+export function peerHasGone(socket: Socket): boolean {
+  if (carriers.has(socket) || isTcp(socket)) return false;
+  const fd = fileDescriptorOf(socket);
+  if (fd === undefined) return false;
+  try {
+    // Nothing is written, but the kernel looks whether it could be.
+    writeSync(fd, NOTHING);
+    return false;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPIPE";
+  }
+}
+
+/** What libuv uses for a socket, if it can be known. */
+function fileDescriptorOf(socket: Socket): number | undefined {
+  const { _handle: handle } = socket as unknown as { _handle?: SocketHandle | null };
+  const fd = handle?.fd ?? -1;
+  return fd < 0 ? undefined : fd;
 }

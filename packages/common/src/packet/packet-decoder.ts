@@ -171,10 +171,24 @@ const PAYLOAD_SCHEMA: Readonly<Record<number, readonly [FieldKind, FieldKind, Fi
   6: ["string", "int64", "none"], // CloseResponse: error, connectID
   7: ["int64", "none", "none"], // CloseDial: random
   8: ["none", "none", "none"], // Drain
+  64: ["int64", "int64", "none"], // Credit: connectID, bytes
+  65: ["int64", "none", "none"], // Finish: connectID
+  66: ["int64", "string", "none"], // Reset: connectID, error
 };
 
-/** The payload field that each packet type announces, by type. */
-const PAYLOAD_FIELD_OF_TYPE: readonly number[] = [2, 3, 5, 6, 4, 7, 8];
+/** The payload field that each packet type announces, by type; that of an extension has its number. */
+const PAYLOAD_FIELD_OF_TYPE: Readonly<Record<number, number>> = {
+  0: 2,
+  1: 3,
+  2: 5,
+  3: 6,
+  4: 4,
+  5: 7,
+  6: 8,
+  64: 64,
+  65: 65,
+  66: 66,
+};
 
 const NEED_MORE = -1;
 const NOT_PLAIN_DATA = -2;
@@ -464,6 +478,24 @@ export class PacketDecoder {
         return;
       case PacketType.DRAIN:
         this.#handler.control({ type });
+        return;
+      case PacketType.CREDIT:
+        // Credit that no number can hold is more than anybody has; negative credit is none.
+        this.#handler.control({
+          type,
+          connectionId: numbers[1] as ConnectionId,
+          bytes: Math.max(0, Number(numbers[2])),
+        });
+        return;
+      case PacketType.FINISH:
+        this.#handler.control({ type, connectionId: numbers[1] as ConnectionId });
+        return;
+      case PacketType.RESET:
+        this.#handler.control({
+          type,
+          connectionId: numbers[1] as ConnectionId,
+          error: texts[2]!,
+        });
         return;
       default:
         return;

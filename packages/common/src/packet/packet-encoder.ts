@@ -12,6 +12,9 @@ const TAG_CLOSE_REQUEST = 0x2a;
 const TAG_CLOSE_RESPONSE = 0x32;
 const TAG_CLOSE_DIAL = 0x3a;
 const TAG_DRAIN = 0x42;
+const TAG_CREDIT = (64 << 3) | 2;
+const TAG_FINISH = (65 << 3) | 2;
+const TAG_RESET = (66 << 3) | 2;
 
 /** Tags inside the payload messages. */
 const TAG_VARINT_1 = 0x08;
@@ -38,7 +41,8 @@ class MessageWriter {
   #at = 0;
 
   constructor(type: number, payloadTag: number, payloadBytes: number) {
-    const messageBytes = (type === 0 ? 0 : 2) + 1 + varintBytes(payloadBytes) + payloadBytes;
+    const messageBytes =
+      (type === 0 ? 0 : 2) + varintBytes(payloadTag) + varintBytes(payloadBytes) + payloadBytes;
     this.bytes = Buffer.allocUnsafe(MESSAGE_PREFIX_BYTES + messageBytes);
     this.bytes[0] = 0;
     this.bytes.writeUInt32BE(messageBytes, 1);
@@ -48,7 +52,7 @@ class MessageWriter {
       this.bytes[this.#at++] = type;
     }
     // The payload's tag is written even when it is empty: upstream's programs crash without it.
-    this.bytes[this.#at++] = payloadTag;
+    this.#at = writeVarint(this.bytes, this.#at, payloadTag);
     this.#at = writeVarint(this.bytes, this.#at, payloadBytes);
   }
 
@@ -112,6 +116,24 @@ export function encodeControl(packet: ControlPacket): Buffer {
       ).bytes;
     case PacketType.DRAIN:
       return new MessageWriter(packet.type, TAG_DRAIN, 0).bytes;
+    case PacketType.CREDIT: {
+      const size = varintField(packet.connectionId) + varintField(packet.bytes);
+      return new MessageWriter(packet.type, TAG_CREDIT, size)
+        .varint(TAG_VARINT_1, packet.connectionId)
+        .varint(TAG_VARINT_2, packet.bytes).bytes;
+    }
+    case PacketType.FINISH:
+      return new MessageWriter(packet.type, TAG_FINISH, varintField(packet.connectionId)).varint(
+        TAG_VARINT_1,
+        packet.connectionId,
+      ).bytes;
+    case PacketType.RESET: {
+      const errorBytes = Buffer.byteLength(packet.error);
+      const size = varintField(packet.connectionId) + stringField(errorBytes);
+      return new MessageWriter(packet.type, TAG_RESET, size)
+        .varint(TAG_VARINT_1, packet.connectionId)
+        .string(TAG_STRING_2, packet.error, errorBytes).bytes;
+    }
   }
 }
 

@@ -18,6 +18,10 @@ export const PacketType = {
   DATA: 4,
   DIAL_CLS: 5,
   DRAIN: 6,
+  // Extensions, sent only to a peer that has asked for them.
+  CREDIT: 64,
+  FINISH: 65,
+  RESET: 66,
 } as const;
 
 /** What an agent or server is asked to dial. Forwarded byte for byte as the frontend wrote it. */
@@ -58,6 +62,26 @@ export interface DrainPacket {
   readonly type: typeof PacketType.DRAIN;
 }
 
+/** The sender of this takes so many bytes more of a connection. */
+export interface CreditPacket {
+  readonly type: typeof PacketType.CREDIT;
+  readonly connectionId: ConnectionId;
+  readonly bytes: number;
+}
+
+/** The sender of this has finished sending on a connection, and still receives. */
+export interface FinishPacket {
+  readonly type: typeof PacketType.FINISH;
+  readonly connectionId: ConnectionId;
+}
+
+/** A connection has ended in another way than by its ends; `error` says how. */
+export interface ResetPacket {
+  readonly type: typeof PacketType.RESET;
+  readonly connectionId: ConnectionId;
+  readonly error: string;
+}
+
 /** Every packet but DATA, which travels apart so that its payload is neither collected nor copied. */
 export type ControlPacket =
   | DialRequestPacket
@@ -65,7 +89,10 @@ export type ControlPacket =
   | CloseRequestPacket
   | CloseResponsePacket
   | DialClosePacket
-  | DrainPacket;
+  | DrainPacket
+  | CreditPacket
+  | FinishPacket
+  | ResetPacket;
 
 /** Receives what a {@link PacketDecoder} reads, in the order of the wire. */
 export interface PacketHandler {

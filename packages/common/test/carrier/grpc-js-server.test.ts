@@ -81,7 +81,7 @@ for (const transport of [OVER_TLS, OVER_UNIX]) {
       owner.carrier?.end();
       assert.equal((await owner.whenClosed).code, Code.OK);
       assert.deepEqual(
-        owner.packets.map((packet) => ("bytes" in packet ? packet : undefined)?.bytes.length),
+        owner.packets.map((packet) => ("type" in packet ? undefined : packet.bytes.length)),
         sizes,
       );
       assert.ok(bodyOf(owner).equals(Buffer.concat(payloads)));

@@ -91,6 +91,10 @@ export class RecordedOwner implements GrpcClientHandler {
     this.onData(connectionId, piece);
   }
 
+  sent(): void {
+    // Of no interest here.
+  }
+
   drained(): void {
     this.events.push("drained");
     this.onDrained();

@@ -55,6 +55,7 @@ async function start(argv: readonly string[], run = () => Promise.resolve(0)) {
       env: {},
       random: systemRandom,
       fileExists: () => true,
+      memoryLimitBytes: () => 1024 * 1024 * 1024,
       stdout: (text) => {
         output.stdout += text;
       },
@@ -79,6 +80,7 @@ describe("starting a program", () => {
         env: {},
         random: systemRandom,
         fileExists: () => true,
+        memoryLimitBytes: () => 1024 * 1024 * 1024,
         stdout: (text) => assert.fail(text),
         stderr: (text) => assert.fail(text),
       },

@@ -65,6 +65,10 @@ class Echo implements Http2StreamHandler {
     this.#stream.finish([["bytes", String(this.#bytes)]]);
   }
 
+  sent(): void {
+    // Of no interest here.
+  }
+
   drained(): void {
     this.#isPaused = false;
     this.#stream.consumed(this.#heldBackBytes);
@@ -105,6 +109,10 @@ class Response implements Http2StreamHandler {
 
   ended(): void {
     this.stream.leave();
+  }
+
+  sent(): void {
+    // Of no interest here.
   }
 
   drained(): void {

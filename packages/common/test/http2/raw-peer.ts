@@ -108,6 +108,8 @@ export class RecordedStream implements Http2StreamHandler {
   readonly stream: Http2Stream;
   readonly events: string[] = [];
   readonly pieces: Buffer[] = [];
+  /** How often something is said to have left. */
+  sentCount = 0;
   /** Whether what is received is given back at once. */
   consumes = true;
   onEnded: () => void = () => undefined;
@@ -135,6 +137,10 @@ export class RecordedStream implements Http2StreamHandler {
   ended(): void {
     this.events.push("ended");
     this.onEnded();
+  }
+
+  sent(): void {
+    this.sentCount++;
   }
 
   drained(): void {
@@ -213,6 +219,7 @@ function open(
       headers: (fields, endStream) => delegate.to?.headers(fields, endStream),
       data: (piece) => delegate.to?.data(piece),
       ended: () => delegate.to?.ended(),
+      sent: () => delegate.to?.sent(),
       drained: () => delegate.to?.drained(),
       closed: (reason) => delegate.to?.closed(reason),
     });

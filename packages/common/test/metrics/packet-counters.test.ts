@@ -15,7 +15,7 @@ describe("SegmentPackets", () => {
   it("counts every type under its name, and others under their number", () => {
     const packets = new SegmentPackets();
     for (const type of Object.values(PacketType)) packets.count(type);
-    for (const type of [99, 99, 64, 127, 128, -1, 2 ** 31 - 1, -(2 ** 31)]) packets.count(type);
+    for (const type of [99, 99, 67, 127, 128, -1, 2 ** 31 - 1, -(2 ** 31)]) packets.count(type);
     assert.deepEqual(asTable(packets.series("from_client")), {
       "DIAL_REQ from_client": 1,
       "DIAL_RSP from_client": 1,
@@ -24,7 +24,10 @@ describe("SegmentPackets", () => {
       "DATA from_client": 1,
       "DIAL_CLS from_client": 1,
       "DRAIN from_client": 1,
-      "64 from_client": 1,
+      "CREDIT from_client": 1,
+      "FINISH from_client": 1,
+      "RESET from_client": 1,
+      "67 from_client": 1,
       "99 from_client": 2,
       "127 from_client": 1,
       "128 from_client": 1,

@@ -11,36 +11,32 @@ import { eventually, pairMaker, read, socketPair } from "./socket-pair.ts";
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
-const LIMITS: SocketEndLimits = { writeHighWaterBytes: 256 * KIB, closeStallMs: 10_000 };
+const LIMITS: SocketEndLimits = { closeStallMs: 10_000 };
 
 interface RecordedEnd {
   readonly end: SocketEnd;
   readonly events: string[];
-  /** How often there was room again. */
-  readonly drains: () => number;
+  /** How many bytes were said to be taken. */
+  readonly takenBytes: () => number;
   readonly received: () => string;
-  onDrained: () => void;
+  onTaken: () => void;
   readonly whenClosed: Promise<void>;
 }
 
-function record(
-  socket: Socket,
-  clock: Clock = systemClock,
-  limits: Partial<SocketEndLimits> = {},
-): RecordedEnd {
+function record(socket: Socket, clock: Clock = systemClock): RecordedEnd {
   const events: string[] = [];
   const pieces: Buffer[] = [];
-  let drains = 0;
+  let takenBytes = 0;
   let resolveClosed: () => void = () => undefined;
   const whenClosed = new Promise<void>((resolve) => {
     resolveClosed = resolve;
   });
-  const end = new SocketEnd(socket, { ...LIMITS, ...limits }, clock, {
+  const end = new SocketEnd(socket, LIMITS, clock, {
     data: (piece) => pieces.push(Buffer.from(piece)),
     ended: () => events.push("ended"),
-    drained: () => {
-      drains++;
-      recorded.onDrained();
+    taken: (bytes) => {
+      takenBytes += bytes;
+      recorded.onTaken();
     },
     closed: (error) => {
       events.push(`closed ${(error as NodeJS.ErrnoException | undefined)?.code ?? "in order"}`);
@@ -50,9 +46,9 @@ function record(
   const recorded: RecordedEnd = {
     end,
     events,
-    drains: () => drains,
+    takenBytes: () => takenBytes,
     received: () => Buffer.concat(pieces).toString(),
-    onDrained: () => undefined,
+    onTaken: () => undefined,
     whenClosed,
   };
   return recorded;
@@ -94,53 +90,61 @@ describe("a socket end's writing", () => {
     far.end();
   });
 
-  it("says stop at the high-water mark, and drained once when half of that is left", async (t) => {
+  it("tells what the system has taken, all of it in the end", async (t) => {
     const { near, far } = await socketPair(t);
-    const { end, drains } = record(near);
+    const { end, takenBytes } = record(near);
     far.pause();
-    while (end.write(Buffer.alloc(64 * KIB)));
-    // Go on until the peer's kernel is full too.
-    let queued = await systemIsFull(end);
-    while (queued < LIMITS.writeHighWaterBytes) {
-      end.write(Buffer.alloc(64 * KIB));
-      queued = await systemIsFull(end);
-    }
-    assert.equal(end.write(Buffer.alloc(1)), false);
-    const drainsBefore = drains();
+    writeAll(end, 20 * MIB, 64 * KIB);
+    const queuedBytes = await systemIsFull(end);
+    assert.ok(queuedBytes > 0);
+    assert.equal(takenBytes(), 20 * MIB - queuedBytes);
     const reading = read(far);
     far.resume();
     await eventually(() => end.queuedBytes === 0);
-    assert.equal(drains(), drainsBefore + 1);
-    assert.equal(end.write(Buffer.alloc(1)), true);
-    await eventually(() => reading.bytes > MIB);
+    assert.equal(takenBytes(), 20 * MIB);
+    await eventually(() => reading.bytes === 20 * MIB);
   });
 
-  it("can be gone on with from within drained()", async (t) => {
+  it("can be gone on with from within taken()", async (t) => {
     const { near, far } = await socketPair(t);
-    const recorded = record(near, systemClock, { writeHighWaterBytes: 64 * KIB });
+    const recorded = record(near);
     const reading = read(far);
     let written = 0;
-    recorded.onDrained = () => {
-      while (written < 5 * MIB) {
-        written += 10 * KIB;
-        if (!recorded.end.write(Buffer.alloc(10 * KIB))) return;
-      }
-      recorded.end.close();
+    recorded.onTaken = () => {
+      if (written >= 5 * MIB) recorded.end.close();
+      else for (let count = 0; count < 10; count++) recorded.end.write(Buffer.alloc(10 * KIB));
+      written += 100 * KIB;
     };
-    recorded.onDrained();
+    recorded.onTaken();
     await reading.whenEnded;
-    assert.equal(reading.bytes, written);
+    assert.equal(reading.bytes, recorded.takenBytes());
     far.end();
     await recorded.whenClosed;
   });
 
-  it("is dropped, with a yes, once the end is closing", async (t) => {
+  it("keeps no large buffer alive for a small part of it that waits", async (t) => {
+    const { near, far } = await socketPair(t);
+    const { end } = record(near);
+    far.pause();
+    writeAll(end, 20 * MIB, 64 * KIB);
+    await systemIsFull(end);
+    const large = Buffer.alloc(1 * MIB, "a");
+    end.write(large.subarray(0, 100));
+    // A copy does not change with what it was made of.
+    large.fill("b");
+    const reading = read(far, true);
+    far.resume();
+    await eventually(() => reading.bytes === 20 * MIB + 100);
+    assert.match(reading.text(), /a{100}$/);
+  });
+
+  it("is dropped once the end is closing", async (t) => {
     const { near, far } = await socketPair(t);
     const { end } = record(near);
     const reading = read(far, true);
     end.write(Buffer.from("kept"));
     end.close();
-    assert.equal(end.write(Buffer.alloc(10 * MIB)), true);
+    end.write(Buffer.alloc(10 * MIB));
     await reading.whenEnded;
     assert.equal(reading.text(), "kept");
     far.end();
@@ -191,6 +195,75 @@ describe("a socket end's reading", () => {
       assert.ok(written < 100 * MIB);
     }
     assert.ok(near.readableLength <= 128 * KIB, `${near.readableLength} bytes`);
+  });
+});
+
+describe("finish()", () => {
+  it("ends behind what was written, and still receives", async (t) => {
+    const { near, far } = await socketPair(t);
+    const { end, events, received, whenClosed } = record(near);
+    const reading = read(far);
+    writeAll(end, 3 * MIB, 64 * KIB);
+    end.finish();
+    end.finish();
+    await reading.whenEnded;
+    assert.equal(reading.bytes, 3 * MIB);
+    far.write("still here");
+    await eventually(() => received() === "still here");
+    assert.deepEqual(events, []);
+    far.end();
+    await whenClosed;
+    assert.deepEqual(events, ["ended", "closed in order"]);
+  });
+
+  it("lets nothing more be written", async (t) => {
+    const { near, far } = await socketPair(t);
+    const { end, whenClosed } = record(near);
+    const reading = read(far, true);
+    end.write(Buffer.from("all"));
+    end.finish();
+    end.write(Buffer.from("too late"));
+    await reading.whenEnded;
+    assert.equal(reading.text(), "all");
+    far.end();
+    await whenClosed;
+  });
+
+  for (const turns of [0, 1, 5]) {
+    it(`may be followed by close(), ${turns} turns later, which tells when all has left`, async (t) => {
+      const { near, far } = await socketPair(t);
+      const { end, events, whenClosed } = record(near);
+      const reading = read(far);
+      end.write(Buffer.alloc(100_000));
+      end.finish();
+      for (let turn = 0; turn < turns; turn++)
+        await new Promise((resolve) => setImmediate(resolve));
+      assert.equal(
+        await new Promise((resolve) => {
+          end.close(resolve);
+        }),
+        true,
+      );
+      await reading.whenEnded;
+      assert.equal(reading.bytes, 100_000);
+      far.end();
+      await whenClosed;
+      assert.deepEqual(events, ["closed in order"]);
+    });
+  }
+
+  it("followed by the peer's reset is told as a reset, also together with data", async (t) => {
+    const { make } = await pairMaker(t);
+    for (let round = 0; round < 50; round++) {
+      const { near, far } = await make();
+      const { end, events, whenClosed } = record(near);
+      end.finish();
+      await once(far.resume(), "end");
+      far.write(Buffer.alloc(round * 100));
+      far.resetAndDestroy();
+      await whenClosed;
+      assert.deepEqual(events, ["closed ECONNRESET"], `round ${round}`);
+    }
   });
 });
 
@@ -465,16 +538,14 @@ describe("a socket end whose socket", () => {
     assert.deepEqual(events, ["closed in order"]);
   });
 
-  it("fails while much is queued tells nobody of room", async (t) => {
+  it("fails while much is queued has nothing left", async (t) => {
     const { near, far } = await socketPair(t);
-    const { end, whenClosed, drains, events } = record(near);
+    const { end, whenClosed, events } = record(near);
     far.pause();
     writeAll(end, 20 * MIB, 64 * KIB);
     await systemIsFull(end);
-    const drainsBefore = drains();
     far.resetAndDestroy();
     await whenClosed;
-    assert.equal(drains(), drainsBefore);
     assert.equal(events.length, 1);
     assert.equal(end.queuedBytes, 0);
   });

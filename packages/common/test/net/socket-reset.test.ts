@@ -7,7 +7,7 @@ import { SocketEnd } from "../../src/net/socket-end.ts";
 import { resetSocket } from "../../src/net/socket-reset.ts";
 import { pairMaker, read } from "./socket-pair.ts";
 
-const LIMITS = { writeHighWaterBytes: 256 * 1024, closeStallMs: 10_000 };
+const LIMITS = { closeStallMs: 10_000 };
 
 const ROUNDS = 200;
 
@@ -25,7 +25,7 @@ describe("a reset", () => {
               events.push("ended");
               end.close();
             },
-            drained: () => undefined,
+            taken: () => undefined,
             closed: (error) => {
               events.push(`closed ${(error as NodeJS.ErrnoException | undefined)?.code ?? ""}`);
               resolve();
@@ -54,7 +54,7 @@ describe("a reset", () => {
               events.push("ended");
               end.close();
             },
-            drained: () => undefined,
+            taken: () => undefined,
             closed: (error) => {
               events.push(`closed ${(error as NodeJS.ErrnoException | undefined)?.code ?? ""}`);
               resolve();
@@ -93,7 +93,7 @@ describe("a reset", () => {
             resolve("ended");
             end.reset();
           },
-          drained: () => undefined,
+          taken: () => undefined,
           closed: (error) => {
             resolve((error as NodeJS.ErrnoException | undefined)?.code ?? "closed");
           },

@@ -29,6 +29,9 @@ interface OraclePacket {
   closeResponse?: { error?: string; connectID?: string };
   closeDial?: { random?: string };
   drain?: object;
+  credit?: { connectID?: string; bytes?: string };
+  finish?: { connectID?: string };
+  reset?: { connectID?: string; error?: string };
 }
 
 /** What one message decoded to: a control packet, or the bytes of a DATA packet. */
@@ -132,6 +135,17 @@ const controlPackets: fc.Arbitrary<ControlPacket> = fc
     }),
     fc.record({ type: fc.constant(PacketType.DIAL_CLS), dialId: int64s.map(dialId) }),
     fc.record({ type: fc.constant(PacketType.DRAIN) }),
+    fc.record({
+      type: fc.constant(PacketType.CREDIT),
+      connectionId: int64s.map(connectionId),
+      bytes: fc.nat(2 ** 31),
+    }),
+    fc.record({ type: fc.constant(PacketType.FINISH), connectionId: int64s.map(connectionId) }),
+    fc.record({
+      type: fc.constant(PacketType.RESET),
+      connectionId: int64s.map(connectionId),
+      error: texts,
+    }),
   )
   .map((packet) => ({ ...packet }));
 
@@ -143,7 +157,7 @@ function oracleForm(packet: Decoded): OraclePacket {
       data: { connectID: String(packet.connectionId), error: "", data: packet.bytes },
     };
   }
-  const type = typeNames[packet.type]!;
+  const type = typeNames.find((name) => PacketType[name] === packet.type)!;
   switch (packet.type) {
     case PacketType.DIAL_REQ: {
       const { protocol, address } = packet;
@@ -167,6 +181,18 @@ function oracleForm(packet: Decoded): OraclePacket {
       return { type, closeDial: { random: String(packet.dialId) } };
     case PacketType.DRAIN:
       return { type, drain: {} };
+    case PacketType.CREDIT:
+      return {
+        type,
+        credit: { connectID: String(packet.connectionId), bytes: String(packet.bytes) },
+      };
+    case PacketType.FINISH:
+      return { type, finish: { connectID: String(packet.connectionId) } };
+    case PacketType.RESET:
+      return {
+        type,
+        reset: { connectID: String(packet.connectionId), error: packet.error },
+      };
   }
 }
 
@@ -434,7 +460,7 @@ describe("packet decoding", () => {
     });
   }
 
-  it("throws nothing but MalformedPacketError on random bytes, and agrees with protobufjs when it accepts", () => {
+  it("throws nothing but MalformedPacketError on random bytes", () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 60 }), (random) => {
         try {

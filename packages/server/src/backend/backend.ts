@@ -1,4 +1,4 @@
-import { OK_STATUS, PacketType } from "@reachback/common";
+import { OK_STATUS, PacketType, TunnelFlows } from "@reachback/common";
 import type {
   AgentIdentifiers,
   Carrier,
@@ -7,6 +7,9 @@ import type {
   ControlPacket,
   DialId,
   DialResponsePacket,
+  Extension,
+  Flow,
+  FlowPorts,
   GrpcStatus,
   Random,
 } from "@reachback/common";
@@ -31,30 +34,36 @@ export interface BackendOwner {
 export class Backend implements CarrierHandler, ConnectionTunnel {
   readonly agentId: string;
   readonly identifiers: AgentIdentifiers;
+  readonly hasHalfClose: boolean;
 
+  readonly #extensions: ReadonlySet<Extension>;
+  readonly #flowPorts: FlowPorts;
   readonly #ports: ConnectionPorts;
   readonly #random: Random;
   readonly #owner: BackendOwner;
   #carrier: Carrier | undefined;
+  #flows: TunnelFlows | undefined;
   #draining = false;
   /** Whether a dial ran into its deadline, and nothing was heard of the agent since. */
   #silent = false;
   readonly #dials = new Map<DialId, Connection>();
   readonly #connections = new Map<ConnectionId, Connection>();
-  /** Connections that wait until the tunnel takes bytes again. */
-  readonly #waitingForRoom = new Set<Connection>();
-  /** Connections whose frontend is full: while there is one, the agent is not read. */
-  readonly #full = new Set<Connection>();
 
+  /** @param extensions - What the agent knows beyond upstream's protocol. */
   constructor(
     agentId: string,
     identifiers: AgentIdentifiers,
+    extensions: ReadonlySet<Extension>,
     owner: BackendOwner,
     ports: ConnectionPorts,
+    flowPorts: FlowPorts,
     random: Random,
   ) {
     this.agentId = agentId;
     this.identifiers = identifiers;
+    this.hasHalfClose = extensions.has("half-close");
+    this.#extensions = extensions;
+    this.#flowPorts = flowPorts;
     this.#owner = owner;
     this.#ports = ports;
     this.#random = random;
@@ -63,6 +72,9 @@ export class Backend implements CarrierHandler, ConnectionTunnel {
   /** Give the backend the carrier of its tunnel, before anything else happens. */
   attach(carrier: Carrier): void {
     this.#carrier = carrier;
+    const hasCredit = this.#extensions.has("flow-control");
+    const { limits, budget } = this.#flowPorts;
+    this.#flows = new TunnelFlows(carrier, hasCredit, limits, budget, this.#ports.clock);
   }
 
   /**
@@ -83,7 +95,7 @@ export class Backend implements CarrierHandler, ConnectionTunnel {
 
   /** Whether reading from the agent waits for a frontend. */
   get isReadingPaused(): boolean {
-    return this.#full.size > 0;
+    return this.#flows?.isReadingPaused === true;
   }
 
   /** Ask the agent for a connection. `frontend` is told the outcome. @param timeoutMs - 0: none. */
@@ -109,24 +121,11 @@ export class Backend implements CarrierHandler, ConnectionTunnel {
     this.#carrier?.send(packet);
   }
 
-  sendData(connection: Connection, payload: Buffer): boolean {
-    if (this.#carrier?.sendData(connection.connectionId, payload) !== false) return true;
-    this.#waitingForRoom.add(connection);
-    return false;
-  }
-
-  pauseFor(connection: Connection): void {
-    if (this.#full.size === 0) this.#carrier?.pauseReading();
-    this.#full.add(connection);
-  }
-
-  resumeFor(connection: Connection): void {
-    if (this.#full.delete(connection) && this.#full.size === 0) this.#carrier?.resumeReading();
-  }
-
-  established(connection: Connection): void {
+  established(connection: Connection): Flow {
     this.#dials.delete(connection.wireDialId);
     this.#connections.set(connection.connectionId, connection);
+    if (this.#flows === undefined) throw new Error("a dial was answered without a tunnel");
+    return this.#flows.open(connection.connectionId, connection);
   }
 
   dialUnanswered(): void {
@@ -140,8 +139,6 @@ export class Backend implements CarrierHandler, ConnectionTunnel {
     if (this.#connections.get(connection.connectionId) === connection) {
       this.#connections.delete(connection.connectionId);
     }
-    this.#waitingForRoom.delete(connection);
-    this.resumeFor(connection);
   }
 
   // CarrierHandler
@@ -162,6 +159,15 @@ export class Backend implements CarrierHandler, ConnectionTunnel {
         this.#draining = true;
         this.#ports.logger.info("tunnel.draining", { agentId: this.agentId });
         return;
+      case PacketType.CREDIT:
+        this.#connections.get(packet.connectionId)?.addCredit(packet.bytes);
+        return;
+      case PacketType.FINISH:
+        this.#connections.get(packet.connectionId)?.endpointFinished();
+        return;
+      case PacketType.RESET:
+        this.#connections.get(packet.connectionId)?.closedByAgent(packet.error || "reset");
+        return;
       case PacketType.DIAL_REQ:
       case PacketType.CLOSE_REQ:
         // Not for a server to receive from an agent.
@@ -180,10 +186,12 @@ export class Backend implements CarrierHandler, ConnectionTunnel {
     }
   }
 
+  sent(): void {
+    // What matters here is room for more, see drained().
+  }
+
   drained(): void {
-    const waiting = [...this.#waitingForRoom];
-    this.#waitingForRoom.clear();
-    for (const connection of waiting) connection.tunnelReady();
+    this.#flows?.drained();
   }
 
   ended(): void {

@@ -1,6 +1,14 @@
-import { GrpcCode, headerValues, parseAgentIdentifiers } from "@reachback/common";
+import {
+  GrpcCode,
+  TUNNEL_EXTENSIONS,
+  agreedExtensions,
+  headerValues,
+  namedExtensions,
+  parseAgentIdentifiers,
+} from "@reachback/common";
 import type {
   AgentIdentifiers,
+  FlowPorts,
   GrpcMethod,
   GrpcStatus,
   HeaderList,
@@ -23,17 +31,20 @@ export class ConnectService {
   readonly #identity: ServerIdentity;
   readonly #registry: BackendRegistry;
   readonly #ports: ConnectionPorts;
+  readonly #flowPorts: FlowPorts;
   readonly #random: Random;
 
   constructor(
     identity: ServerIdentity,
     registry: BackendRegistry,
     ports: ConnectionPorts,
+    flowPorts: FlowPorts,
     random: Random,
   ) {
     this.#identity = identity;
     this.#registry = registry;
     this.#ports = ports;
+    this.#flowPorts = flowPorts;
     this.#random = random;
   }
 
@@ -56,9 +67,11 @@ export class ConnectService {
       peer: call.peer.address,
       ...(call.peer.commonName === undefined ? {} : { commonName: call.peer.commonName }),
     };
+    const extensions = namedExtensions(call.metadata, TUNNEL_EXTENSIONS);
     const backend = new Backend(
       agentId,
       identifiers,
+      extensions,
       {
         backendLeaving: () => {
           this.#registry.retire(backend);
@@ -73,6 +86,7 @@ export class ConnectService {
         },
       },
       this.#ports,
+      this.#flowPorts,
       this.#random,
     );
     const carrier = call.accept(
@@ -82,6 +96,7 @@ export class ConnectService {
       [
         ["serverid", this.#identity.serverId],
         ["servercount", String(this.#identity.serverCount)],
+        ...agreedExtensions(call.metadata, extensions),
       ],
     );
     backend.attach(carrier);
@@ -89,6 +104,7 @@ export class ConnectService {
     logger.info("tunnel.opened", {
       ...peer,
       identifiers: headerValues(call.metadata, "agentidentifiers")[0] ?? "",
+      extensions: [...extensions].join(","),
     });
   }
 }

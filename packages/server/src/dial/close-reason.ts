@@ -6,7 +6,9 @@
  * - `endpoint_closed`: the endpoint finished, in an orderly way.
  * - `endpoint_error`: the endpoint's connection failed, a reset for instance.
  * - `agent_lost`: the tunnel ended under it.
- * - `protocol_error`: the frontend broke the protocol.
+ * - `protocol_error`: the frontend, or the agent, broke the protocol.
+ * - `slow_consumer`: the frontend took nothing, and its agent has no flow control.
+ * - `half_close_timeout`: one side had finished, and the other said nothing for too long.
  * - `shutdown`: this server was stopped.
  */
 export type CloseReason =
@@ -16,4 +18,6 @@ export type CloseReason =
   | "endpoint_error"
   | "agent_lost"
   | "protocol_error"
+  | "slow_consumer"
+  | "half_close_timeout"
   | "shutdown";

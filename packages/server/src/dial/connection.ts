@@ -1,14 +1,17 @@
-import { PacketType } from "@reachback/common";
+import { PacketType, SilenceWatch } from "@reachback/common";
 import type {
   CancelTimer,
   Clock,
   ConnectionId,
   ControlPacket,
   DialId,
+  Flow,
+  FlowOwner,
   Logger,
 } from "@reachback/common";
 import type { DialFailureReason, ServerMetrics } from "../metrics.ts";
 import type { CloseReason } from "./close-reason.ts";
+import { STUCK_MS } from "../limits.ts";
 import type { DialFailure, FrontendEnd } from "./frontend-end.ts";
 
 /** What a frontend asks for. */
@@ -23,14 +26,11 @@ export interface DialRequest {
 /** The tunnel that a connection runs over, as the connection sees it. */
 export interface ConnectionTunnel {
   readonly agentId: string;
+  /** Whether the agent knows FINISH and RESET. */
+  readonly hasHalfClose: boolean;
   send(packet: ControlPacket): void;
-  /** Returns false when enough waits; then {@link Connection.tunnelReady} follows. */
-  sendData(connection: Connection, payload: Buffer): boolean;
-  /** The frontend is full: the agent has to wait until {@link resumeFor}. */
-  pauseFor(connection: Connection): void;
-  resumeFor(connection: Connection): void;
-  /** The dial was answered: the connection is known by its id from now on. */
-  established(connection: Connection): void;
+  /** The dial was answered: the connection is known by its id from now on, and has this share. */
+  established(connection: Connection): Flow;
   /** The agent has let a dial run into its deadline. */
   dialUnanswered(): void;
   /** Nothing of the connection is left. */
@@ -42,6 +42,8 @@ export interface ConnectionPorts {
   readonly clock: Clock;
   readonly metrics: ServerMetrics;
   readonly logger: Logger;
+  /** Silence after which a half-closed connection is reset, in milliseconds; 0 for never. */
+  readonly halfCloseTimeoutMs: number;
   /** A connection, or a dial, is over and nothing of it is left. */
   connectionEnded(): void;
 }
@@ -55,20 +57,28 @@ const TUNNEL_LOST_TEXT = {
   shutdown: "proxy server shutting down",
 } as const;
 
+/** What the two sides are told when it was us who ended a connection. */
+const OUR_REASON_TEXT = {
+  protocol_error: "flow control violated",
+  slow_consumer: "slow consumer",
+  half_close_timeout: "half-close timeout",
+} as const;
+
 /**
  * One proxied connection, from the request to dial it until nothing of it is left.
  *
  * ```text
- *   dialing ──dialed──▶ open ──requestClose──▶ closing
- *      │                  │                       │
- *      └──────────────────┴───────finish──────────┴──▶ closed
+ *   dialing ──dialed──▶ open ──requestClose, or both sides have finished──▶ closing
+ *      │                  │                                                   │
+ *      └──────────────────┴───────────────────finish──────────────────────────┴──▶ closed
  * ```
  *
- * `closing`: CLOSE_REQ is on its way to the agent, whose CLOSE_RSP comes behind the data that the
- * endpoint has sent; until then the frontend still receives. There is one way out of every state,
- * which releases whatever the connection holds.
+ * `open`: either side may have finished already (half-closed). `closing`: the agent has been told
+ * everything; its CLOSE_RSP comes behind the data that the endpoint has sent, and until then the
+ * frontend still receives. There is one way out of every state, which releases whatever the
+ * connection holds.
  */
-export class Connection {
+export class Connection implements FlowOwner {
   readonly request: DialRequest;
   /** The dial id towards the agent: the frontend's, unless another dial of the tunnel has it. */
   readonly wireDialId: DialId;
@@ -79,12 +89,23 @@ export class Connection {
   readonly #startedAtMs: number;
   #state: "dialing" | "open" | "closing" | "closed" = "dialing";
   #connectionId = 0 as ConnectionId;
+  #flow: Flow | undefined;
   #openedAtMs = 0;
-  /** Why {@link requestClose} was called. */
-  #closeRequestReason: CloseReason = "client_closed";
+  /** Why the connection closes, once somebody has begun to close it. */
+  #closeReason: CloseReason | undefined;
+  #clientFinished = false;
+  #endpointFinished = false;
+  /** CLOSE_REQ: it goes behind all data, once. */
+  #closeRequest: "none" | "queued" | "sent" = "none";
+  /** Whether nobody waits for what the endpoint still sends: it is over once CLOSE_REQ is sent. */
+  #isAbandoned = false;
+  /** Watches a connection that one side has finished. */
+  #silence: SilenceWatch | undefined;
   #cancelDeadline: CancelTimer | undefined;
   #bytesToAgent = 0;
   #bytesFromAgent = 0;
+  /** Received bytes that the frontend has not passed on. */
+  #untakenBytes = 0;
 
   constructor(
     request: DialRequest,
@@ -134,20 +155,42 @@ export class Connection {
   // Called by the frontend
 
   /**
-   * Pass bytes to the endpoint; only while the connection is open. They are not copied.
+   * Pass bytes to the endpoint; only while the connection is open. The caller leaves them alone from
+   * now on.
    *
    * @returns false when enough waits; `agentReady` follows.
    */
   send(piece: Buffer): boolean {
-    if (this.#state !== "open") return true;
+    if (this.#state !== "open" || this.#clientFinished || this.#flow === undefined) return true;
     this.#bytesToAgent += piece.length;
     this.#ports.metrics.bytes.toAgent.add(piece.length);
-    return this.#tunnel.sendData(this, piece);
+    this.#silence?.touch();
+    return this.#flow.send(piece);
   }
 
-  /** The frontend takes bytes again after `FrontendEnd.receive` returned false. */
-  frontendReady(): void {
-    this.#tunnel.resumeFor(this);
+  /** So many bytes of what the frontend received have gone on to the client. */
+  taken(bytes: number): void {
+    this.#untakenBytes -= bytes;
+    this.#silence?.touch();
+    this.#flow?.taken(bytes);
+  }
+
+  /**
+   * The client has finished sending, behind what was sent. The endpoint may go on, if its agent
+   * knows of such things; otherwise the connection is closed, as upstream does.
+   */
+  finish(): void {
+    if (this.#state !== "open" || this.#clientFinished) return;
+    if (!this.#tunnel.hasHalfClose) {
+      this.abandon("client_closed");
+      return;
+    }
+    this.#clientFinished = true;
+    const connectionId = this.#connectionId;
+    this.#flow?.sendBehind({ type: PacketType.FINISH, connectionId });
+    this.#closeReason ??= "client_closed";
+    if (this.#endpointFinished) this.#state = "closing";
+    this.#watchSilence();
   }
 
   /**
@@ -157,7 +200,7 @@ export class Connection {
   requestClose(reason: CloseReason): void {
     if (this.#state !== "open") return;
     this.#state = "closing";
-    this.#closeRequestReason = reason;
+    this.#closeReason ??= reason;
     this.#sendCloseRequest();
   }
 
@@ -170,8 +213,22 @@ export class Connection {
       this.#release();
       return;
     }
-    if (this.#state === "open") this.#sendCloseRequest();
-    this.#finish(reason, "");
+    if (this.#state === "closed") return;
+    if (reason !== "client_closed") {
+      this.#sendReset(reason);
+      this.#finish(reason, "");
+      return;
+    }
+    // What the client sent still has to arrive; nobody wants what comes back.
+    this.#isAbandoned = true;
+    this.#state = "closing";
+    this.#closeReason ??= reason;
+    if (this.#closeRequest === "sent") {
+      this.#finish(this.#closeReason, "");
+      return;
+    }
+    this.#watchSilence();
+    this.#sendCloseRequest();
   }
 
   // Called by the tunnel
@@ -183,7 +240,7 @@ export class Connection {
     this.#cancelDeadline?.();
     this.#connectionId = connectionId;
     this.#openedAtMs = this.#ports.clock.now();
-    this.#tunnel.established(this);
+    this.#flow = this.#tunnel.established(this);
     const { metrics, logger } = this.#ports;
     metrics.dialSucceeded((this.#openedAtMs - this.#startedAtMs) / 1000);
     metrics.connectionOpened();
@@ -203,26 +260,64 @@ export class Connection {
 
   /** Bytes from the endpoint. */
   receive(piece: Buffer): void {
-    if (this.#state === "closed") return;
-    this.#bytesFromAgent += piece.length;
-    const { clock, metrics } = this.#ports;
-    metrics.bytes.fromAgent.add(piece.length);
-    const beforeMs = clock.now();
-    const hasRoom = this.#frontend.receive(piece);
-    metrics.frontendWrote((clock.now() - beforeMs) / 1000);
-    if (!hasRoom) this.#tunnel.pauseFor(this);
+    this.#flow?.receive(piece);
   }
 
-  /** The tunnel takes bytes again. */
-  tunnelReady(): void {
-    if (this.#state === "open") this.#frontend.agentReady();
+  /** The agent takes so many bytes more. */
+  addCredit(bytes: number): void {
+    this.#silence?.touch();
+    this.#flow?.addCredit(bytes);
+  }
+
+  /** The endpoint has finished sending. */
+  endpointFinished(): void {
+    if (this.#state !== "open" || this.#endpointFinished) return;
+    this.#endpointFinished = true;
+    this.#closeReason ??= "endpoint_closed";
+    if (this.#frontend.finish()) {
+      if (this.#clientFinished) this.#state = "closing";
+      this.#watchSilence();
+    } else {
+      // A full close is the most that this frontend knows.
+      const connectionId = this.#connectionId;
+      this.#flow?.sendAbort({ type: PacketType.CLOSE_REQ, connectionId });
+      this.#finish(this.#closeReason, "");
+    }
   }
 
   /** The agent has closed the connection; `error` is empty if that was orderly. */
   closedByAgent(error: string): void {
-    const asked = this.#state === "closing";
     if (error !== "") this.#finish("endpoint_error", error);
-    else this.#finish(asked ? this.#closeRequestReason : "endpoint_closed", "");
+    else this.#finish(this.#closeReason ?? "endpoint_closed", "");
+  }
+
+  // FlowOwner
+
+  flowReceived(piece: Buffer): void {
+    this.#bytesFromAgent += piece.length;
+    this.#untakenBytes += piece.length;
+    const { clock, metrics } = this.#ports;
+    metrics.bytes.fromAgent.add(piece.length);
+    this.#silence?.touch();
+    if (this.#isAbandoned) {
+      this.taken(piece.length);
+      return;
+    }
+    const beforeMs = clock.now();
+    this.#frontend.receive(piece);
+    metrics.frontendWrote((clock.now() - beforeMs) / 1000);
+  }
+
+  flowReady(): void {
+    if (this.#state === "open") this.#frontend.agentReady();
+  }
+
+  flowOverrun(): void {
+    this.#end("protocol_error");
+  }
+
+  flowStalled(): void {
+    this.#end("slow_consumer");
   }
 
   /** The tunnel has ended, by itself or because this server stops. */
@@ -236,7 +331,63 @@ export class Connection {
   }
 
   #sendCloseRequest(): void {
-    this.#tunnel.send({ type: PacketType.CLOSE_REQ, connectionId: this.#connectionId });
+    if (this.#closeRequest !== "none") return;
+    this.#closeRequest = "queued";
+    const connectionId = this.#connectionId;
+    this.#flow?.sendBehind({ type: PacketType.CLOSE_REQ, connectionId }, () => {
+      this.#closeRequest = "sent";
+      if (this.#isAbandoned) this.#finish(this.#closeReason ?? "client_closed", "");
+    });
+  }
+
+  /** An end that the endpoint must not take for an orderly one, as far as the agent can tell it. */
+  #sendReset(error: string): void {
+    const connectionId = this.#connectionId;
+    if (this.#tunnel.hasHalfClose) {
+      this.#flow?.sendAbort({ type: PacketType.RESET, connectionId, error });
+    } else if (this.#closeRequest !== "sent") {
+      this.#flow?.sendAbort({ type: PacketType.CLOSE_REQ, connectionId });
+    }
+  }
+
+  /**
+   * Watch a connection of which one side has finished. What the agent can tell better is left to it:
+   * whether an endpoint that was told the client's end is silent.
+   */
+  #watchSilence(): void {
+    const { clock, halfCloseTimeoutMs } = this.#ports;
+    this.#silence?.stop();
+    this.#silence = new SilenceWatch(clock, () => {
+      this.#silent();
+    });
+    const timeoutMs = this.#isAgentsToWatch ? STUCK_MS : halfCloseTimeoutMs;
+    this.#silence.start(halfCloseTimeoutMs === 0 ? 0 : timeoutMs);
+  }
+
+  get #isAgentsToWatch(): boolean {
+    return (this.#clientFinished || this.#isAbandoned) && this.#tunnel.hasHalfClose;
+  }
+
+  #silent(): void {
+    const isStuck = (this.#flow?.queuedBytes ?? 0) > 0;
+    const isTaking = this.#untakenBytes > 0 && !this.#isAbandoned;
+    if (isTaking || (this.#isAgentsToWatch && !isStuck)) {
+      // A client that reads slowly is not silent.
+      this.#watchSilence();
+    } else if (this.#state === "closing" || this.#clientFinished) {
+      this.#end("half_close_timeout");
+    } else {
+      // The client has had everything, its end included. Only the endpoint misses something.
+      this.#sendReset(OUR_REASON_TEXT.half_close_timeout);
+      this.#finish("half_close_timeout", "");
+    }
+  }
+
+  /** End the connection on our own account, both ways. */
+  #end(reason: keyof typeof OUR_REASON_TEXT): void {
+    if (this.#state === "closed") return;
+    this.#sendReset(OUR_REASON_TEXT[reason]);
+    this.#finish(reason, OUR_REASON_TEXT[reason]);
   }
 
   #dialFailed(failure: DialFailure, reason: DialFailureReason): void {
@@ -267,6 +418,8 @@ export class Connection {
   #release(): void {
     this.#state = "closed";
     this.#cancelDeadline?.();
+    this.#silence?.stop();
+    this.#flow?.close();
     this.#tunnel.forget(this);
     this.#ports.connectionEnded();
   }

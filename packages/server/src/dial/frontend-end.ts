@@ -25,12 +25,14 @@ export interface FrontendEnd {
   /** The dial failed. Nothing else comes. */
   dialFailed(failure: DialFailure): void;
 
+  /** Take bytes from the endpoint; `Connection.taken` says when they have gone on. */
+  receive(piece: Buffer): void;
+
   /**
-   * Take bytes from the endpoint.
-   *
-   * @returns false when enough is queued here; the frontend then calls `Connection.frontendReady`.
+   * The endpoint has finished sending, behind all that came. False where the frontend cannot be told
+   * that: then the connection is closed.
    */
-  receive(piece: Buffer): boolean;
+  finish(): boolean;
 
   /** The agent takes bytes again after `Connection.send` returned false. */
   agentReady(): void;

@@ -18,8 +18,8 @@ export class ConnectTunnel implements FrontendEnd {
   /** What the client sent before the dial was through. */
   #early: Buffer[] = [];
   #earlyBytes = 0;
-  /** Whether the client had finished by then: what it sent is still delivered. */
-  #endedEarly = false;
+  /** Bytes of our own answer that the client has not taken; no part of the connection. */
+  #answerBytes = 0;
   /** Whether the client is not read because the agent, or the early bytes, are behind. */
   #isPaused = false;
 
@@ -29,11 +29,14 @@ export class ConnectTunnel implements FrontendEnd {
         this.#fromClient(piece);
       },
       ended: () => {
-        if (this.#isDialed || this.#earlyBytes === 0) this.#clientLeft("client_closed");
-        else this.#endedEarly = true;
+        // Before the 200, an end is all that a client can do to take its request back.
+        if (this.#isDialed) this.#connection?.finish();
+        else this.#clientLeft("client_closed");
       },
-      drained: () => {
-        this.#connection?.frontendReady();
+      taken: (bytes) => {
+        const answerBytes = Math.min(bytes, this.#answerBytes);
+        this.#answerBytes -= answerBytes;
+        this.#connection?.taken(bytes - answerBytes);
       },
       closed: (error) => {
         this.#clientLeft(error === undefined ? "client_closed" : "client_lost");
@@ -59,12 +62,12 @@ export class ConnectTunnel implements FrontendEnd {
 
   dialed(): void {
     this.#isDialed = true;
+    this.#answerBytes = CONNECTION_ESTABLISHED.length;
     this.#client.write(Buffer.from(CONNECTION_ESTABLISHED));
     const early = this.#early;
     this.#early = [];
     this.agentReady();
     for (const piece of early) this.#toAgent(piece);
-    if (this.#endedEarly) this.#clientLeft("client_closed");
   }
 
   dialFailed(failure: DialFailure): void {
@@ -73,8 +76,13 @@ export class ConnectTunnel implements FrontendEnd {
     this.#client.close();
   }
 
-  receive(piece: Buffer): boolean {
-    return this.#client.write(piece);
+  receive(piece: Buffer): void {
+    this.#client.write(piece);
+  }
+
+  finish(): boolean {
+    this.#client.finish();
+    return true;
   }
 
   agentReady(): void {
@@ -83,9 +91,9 @@ export class ConnectTunnel implements FrontendEnd {
     this.#client.resumeReading();
   }
 
-  closed(reason: CloseReason): void {
+  closed(_reason: CloseReason, error: string): void {
     // What ended too early must not look complete to the client.
-    if (reason === "endpoint_closed" || reason === "client_closed") this.#client.close();
+    if (error === "") this.#client.close();
     else this.#client.resetBehindData();
   }
 

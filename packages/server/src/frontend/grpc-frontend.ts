@@ -1,4 +1,12 @@
-import { GrpcCode, OK_STATUS, PacketType } from "@reachback/common";
+import {
+  FRONTEND_EXTENSIONS,
+  GrpcCode,
+  OK_STATUS,
+  PacketType,
+  agreedExtensions,
+  namedExtensions,
+  unpinned,
+} from "@reachback/common";
 import type {
   Carrier,
   CarrierHandler,
@@ -31,13 +39,21 @@ export class GrpcFrontend {
   }
 
   readonly proxy: GrpcMethod = (call) => {
-    const stream = new ProxyStream(this.#broker, (status) => {
+    const extensions = namedExtensions(call.metadata, FRONTEND_EXTENSIONS);
+    const stream = new ProxyStream(this.#broker, extensions.has("half-close"), (status) => {
       this.#streams.delete(stream);
       if (status.code !== GrpcCode.OK) this.#metrics.streamFailed("from_client", status.code);
     });
     this.#streams.add(stream);
     const { toClient, fromClient } = this.#metrics.packets;
-    stream.attach(call.accept({ sent: toClient, received: fromClient }, stream));
+    const answer = agreedExtensions(call.metadata, extensions);
+    stream.attach(
+      call.accept(
+        { sent: toClient, received: fromClient },
+        stream,
+        answer.length === 0 ? undefined : answer,
+      ),
+    );
     return undefined;
   };
 
@@ -57,6 +73,8 @@ const UNKNOWN_CONNECTION = "Unknown connectID";
  */
 class ProxyStream implements CarrierHandler {
   readonly #broker: DialBroker;
+  /** Whether the client knows FINISH and RESET. */
+  readonly hasHalfClose: boolean;
   readonly #onClosed: (status: GrpcStatus) => void;
   #carrier: Carrier | undefined;
   /** Dials and connections of this stream; one in practice. */
@@ -71,8 +89,9 @@ class ProxyStream implements CarrierHandler {
   /** The client has ended the stream: nobody listens any more. */
   #over = false;
 
-  constructor(broker: DialBroker, onClosed: (status: GrpcStatus) => void) {
+  constructor(broker: DialBroker, hasHalfClose: boolean, onClosed: (status: GrpcStatus) => void) {
     this.#broker = broker;
+    this.hasHalfClose = hasHalfClose;
     this.#onClosed = onClosed;
   }
 
@@ -98,9 +117,16 @@ class ProxyStream implements CarrierHandler {
       case PacketType.DIAL_CLS:
         this.#dialClose(packet.dialId);
         return;
+      case PacketType.FINISH:
+        if (this.hasHalfClose) this.#connectionOf(packet.connectionId)?.finish();
+        return;
+      case PacketType.RESET:
+        if (this.hasHalfClose) this.#connectionOf(packet.connectionId)?.abandon("client_lost");
+        return;
       case PacketType.DIAL_RSP:
       case PacketType.CLOSE_RSP:
       case PacketType.DRAIN:
+      case PacketType.CREDIT:
         return;
     }
   }
@@ -125,8 +151,13 @@ class ProxyStream implements CarrierHandler {
     }
   }
 
+  sent(): void {
+    const queuedBytes = this.#carrier?.queuedBytes ?? 0;
+    for (const end of this.#ends) end.sent(queuedBytes);
+  }
+
   drained(): void {
-    for (const end of this.#ends) end.connection?.frontendReady();
+    // What may wait here is limited by what each connection may send.
   }
 
   ended(): void {
@@ -145,8 +176,8 @@ class ProxyStream implements CarrierHandler {
     if (!this.#over) this.#carrier?.send(packet);
   }
 
-  sendData(connectionId: ConnectionId, piece: Buffer): boolean {
-    return this.#carrier?.sendData(connectionId, piece) ?? true;
+  sendData(connectionId: ConnectionId, piece: Buffer): void {
+    this.#carrier?.sendData(connectionId, unpinned(piece));
   }
 
   agentReady(): void {
@@ -230,6 +261,8 @@ class ProxyEnd implements FrontendEnd {
   connection: Connection | undefined;
   readonly #stream: ProxyStream;
   #connectionId = 0 as ConnectionId;
+  /** Bytes that were given to the stream and have not left. */
+  #waitingBytes = 0;
 
   constructor(stream: ProxyStream, dialId: DialId) {
     this.#stream = stream;
@@ -261,8 +294,23 @@ class ProxyEnd implements FrontendEnd {
     });
   }
 
-  receive(piece: Buffer): boolean {
-    return this.#stream.sendData(this.#connectionId, piece);
+  receive(piece: Buffer): void {
+    this.#waitingBytes += piece.length;
+    this.#stream.sendData(this.#connectionId, piece);
+  }
+
+  /** The stream has sent something; so many bytes still wait, of everybody and all around them. */
+  sent(queuedBytes: number): void {
+    const takenBytes = this.#waitingBytes - queuedBytes;
+    if (takenBytes <= 0) return;
+    this.#waitingBytes = queuedBytes;
+    this.connection?.taken(takenBytes);
+  }
+
+  finish(): boolean {
+    if (!this.#stream.hasHalfClose) return false;
+    this.#stream.sendControl({ type: PacketType.FINISH, connectionId: this.#connectionId });
+    return true;
   }
 
   agentReady(): void {

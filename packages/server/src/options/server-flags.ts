@@ -3,6 +3,7 @@ import {
   durationType,
   float32Type,
   intType,
+  FLOW_FLAGS,
   KLOG_FLAGS,
   stringListType,
   stringType,
@@ -330,5 +331,6 @@ export const SERVER_FLAGS = {
     help: "Without effect.",
   },
 
+  ...FLOW_FLAGS,
   ...KLOG_FLAGS,
 } as const satisfies FlagTable;

@@ -4,7 +4,14 @@ import { OK_STATUS, PacketType } from "@reachback/common";
 import type { ControlPacket } from "@reachback/common";
 import { ManualClock, RecordingLogger, readExposition } from "@reachback/common/testing";
 import type { Connection } from "../../src/dial/connection.ts";
-import { CANCELLED, FakeFrontend, connectionId, dialId, fakeAgent } from "../fake-agent.ts";
+import {
+  CANCELLED,
+  FakeFrontend,
+  connectionId,
+  dialId,
+  fakeAgent,
+  TEST_LIMITS,
+} from "../fake-agent.ts";
 import type { FakeAgent, FakeAgentOptions } from "../fake-agent.ts";
 
 function setup(options: FakeAgentOptions = {}) {
@@ -297,30 +304,30 @@ describe("Backend", () => {
     assert.deepEqual(carrier.sent, [closeRequest(9), closeRequest(9)]);
   });
 
-  it("reads the agent only while no frontend is full", () => {
+  it("reads the agent only while no frontend has more than it takes", () => {
     const { backend, dial, carrier } = setup();
     const [one, other] = [dial(), dial()];
     backend.control(dialed(1, 1));
     backend.control(dialed(2, 2));
-    one.frontend.hasRoom = false;
-    other.frontend.hasRoom = false;
-    backend.data(connectionId(1), Buffer.from("x"), true);
+    const full = Buffer.alloc(TEST_LIMITS.queueBytes);
+    backend.data(connectionId(1), full.subarray(1), true);
+    assert.equal(carrier.isReading, true);
+    backend.data(connectionId(1), full.subarray(0, 1), true);
     assert.equal(carrier.isReading, false);
     assert.equal(backend.isReadingPaused, true);
-    backend.data(connectionId(2), Buffer.from("x"), true);
-    one.connection.frontendReady();
+    backend.data(connectionId(2), full, true);
+    one.connection.taken(full.length / 2);
     assert.equal(carrier.isReading, false);
-    other.connection.frontendReady();
+    other.connection.taken(full.length / 2);
     assert.equal(carrier.isReading, true);
     assert.equal(backend.isReadingPaused, false);
   });
 
   it("reads the agent again when a full frontend is gone", () => {
     const { backend, dial, carrier } = setup();
-    const { frontend, connection } = dial();
+    const { connection } = dial();
     backend.control(dialed(1, 1));
-    frontend.hasRoom = false;
-    backend.data(connectionId(1), Buffer.from("x"), true);
+    backend.data(connectionId(1), Buffer.alloc(TEST_LIMITS.queueBytes), true);
     assert.equal(carrier.isReading, false);
     connection.abandon("client_lost");
     assert.equal(carrier.isReading, true);

@@ -27,7 +27,7 @@ async function setup(t: TestContext) {
   registry.add(agent.backend);
   const metrics = new ServerMetrics(new MetricRegistry());
   const frontend = new ConnectFrontend(
-    { ...LIMITS, socketLimits: { writeHighWaterBytes: 64 * 1024, closeStallMs: 10_000 } },
+    { ...LIMITS, socketLimits: { closeStallMs: 10_000 } },
     new DialBroker(registry, 0, metrics, silentLogger),
     clock,
     new SeededRandom(2),
