@@ -305,13 +305,16 @@ describe("TLS listeners", () => {
           socket.destroy();
         });
         const closed = new Promise((resolve) => socket.once("close", resolve));
+        let peer = "";
+        socket.once("connect", () => (peer = `127.0.0.1:${socket.localPort}`));
         socket.on("error", () => undefined);
         socket.resume();
         await closed;
         await until(() => rejections(logger).length > 0);
-        const [rejection] = rejections(logger);
-        assert.match(String(rejection?.["reason"]), reason);
-        assert.equal(rejection?.["listener"], listener);
+        const [rejection = {}] = rejections(logger);
+        assert.match(String(rejection["reason"]), reason);
+        assert.equal(rejection["peer"], peer);
+        assert.equal(rejection["listener"], listener);
         await assertStopsAtOnce(server);
       });
     }

@@ -36,10 +36,17 @@ export class ConnectionStream extends Duplex {
   /** Completes `end`. */
   #confirmEnd: Done | undefined;
   #isRemoteClosed = false;
+  /** Whether the other side's close has ended it, and not its owner. */
+  #hasEndedItself = false;
 
   constructor(carrier: StreamCarrier, clock: Clock) {
-    super({ allowHalfOpen: false });
+    super({ allowHalfOpen: true });
     this.#carrier = carrier;
+    this.once("end", () => {
+      if (this.writableEnded) return;
+      this.#hasEndedItself = true;
+      this.end();
+    });
     this.#idleTimer = new IdleTimer(clock, () => this.emit("timeout"));
   }
 
@@ -105,6 +112,21 @@ export class ConnectionStream extends Duplex {
   }
 
   // Duplex
+
+  /**
+   * Nobody reads what is written behind the other side's close, so it is dropped. That is no mistake of
+   * the writer, who may not know yet: TLS on top says good-bye when its own reader is through.
+   */
+  override write(chunk: unknown, encoding?: BufferEncoding | Done, done?: Done): boolean {
+    const callback = typeof encoding === "function" ? encoding : done;
+    if (!this.#hasEndedItself) {
+      return typeof encoding === "string"
+        ? super.write(chunk, encoding, callback)
+        : super.write(chunk, callback);
+    }
+    if (callback !== undefined) queueMicrotask(callback);
+    return true;
+  }
 
   override _read(): void {
     this.#carrier.resumeReading();

@@ -70,7 +70,7 @@ export type { CertificateFacts } from "./tls/certificate-facts.ts";
 export { isSupportedCipherSuite, opensslCiphers } from "./tls/cipher-suites.ts";
 export { clientTlsOptions } from "./tls/client-tls-options.ts";
 export type { ClientTlsSettings } from "./tls/client-tls-options.ts";
-export { alpnProblem, describeTlsError } from "./tls/describe-tls-error.ts";
+export { alpnProblem, describeTlsError, describeTlsHangUp } from "./tls/describe-tls-error.ts";
 export type { RefusingSocket, TlsPeer } from "./tls/describe-tls-error.ts";
 export { loadKeyPair } from "./tls/key-pair.ts";
 export type { KeyPair } from "./tls/key-pair.ts";

@@ -186,11 +186,21 @@ function makeServer(
     }
   });
   server.on("tlsClientError", (error: Error, tlsSocket: TLSSocket) => {
-    handler.rejected(describeTlsError(error, "client", tlsSocket), peerName(tlsSocket));
+    handler.rejected(describeTlsError(error, "client", tlsSocket), rejectedPeerName(tlsSocket));
     // After a timeout Node would leave it open.
     tlsSocket.destroy();
   });
   return server;
+}
+
+/**
+ * The peer of a TLS socket whose handshake failed. Most of them are disconnected by now and know it no
+ * longer; the TCP socket below was asked when it came, and Node remembers that.
+ */
+function rejectedPeerName(tlsSocket: TLSSocket): string {
+  // Node has no public name for it.
+  const { _parent: tcpSocket } = tlsSocket as { readonly _parent?: Socket };
+  return peerName(tcpSocket ?? tlsSocket);
 }
 
 function listen(
