@@ -35,6 +35,19 @@ describe("the executables", () => {
   });
 });
 
+describe("the client library", () => {
+  it("loads nothing that only programs need", async () => {
+    const source = `
+      import { createRequire } from "node:module";
+      await import("@reachback/client");
+      for (const path of Object.keys(createRequire("/").cache)) console.log(path);
+    `;
+    const args = ["--input-type=module", "--eval", source];
+    const { code, stdout, stderr } = await new RunningProgram(process.execPath, args).ended;
+    assert.deepEqual([code, stdout, stderr], [0, "", ""]);
+  });
+});
+
 describe("the server's program", () => {
   it("exits with 0 on SIGTERM, and resets what is open", async (t) => {
     const endpoint = await startEndpoint(t, (socket) => socket.resume());
