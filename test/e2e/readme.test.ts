@@ -92,6 +92,15 @@ describe("README", () => {
     assert.equal(made.code, 0, made.stderr);
     assert.match(made.stdout, /^Wrote 9 certificates to \S+\/certs, /);
 
+    // Another agent's certificate and a renewed one, as certs/README.md has them.
+    const more = readDocument("certs/README.md").match(/^npx reachback certs .*$/gm) ?? [];
+    assert.equal(more.length, 2);
+    for (const text of more) {
+      const { code, stdout, stderr } = await startShell(t, text, folder).ended;
+      assert.equal(code, 0, stderr);
+      assert.match(stdout, /^Wrote a certificate to /);
+    }
+
     const serverFlags = { "agent-port": "8091", "health-port": "8092", "admin-port": "8095" };
     const runningServer = startShell(t, withFlags(server, serverFlags), folder);
     await runningServer.said('"program.started"');
