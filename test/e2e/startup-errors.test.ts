@@ -289,9 +289,20 @@ function essentialArguments(args: readonly string[]): string {
   );
 }
 
-// At a time, because each spends its time on starting a process.
-test("a start that fails", { concurrency: 3 }, async (t) => {
-  const machine = await Machine.create(t);
+/** Starts at a time: each spends its time on starting a process. */
+const AT_A_TIME = 3;
+
+test("a start that fails", { concurrency: AT_A_TIME }, async (t) => {
+  // One each, because two servers cannot have the same ports and the same socket, even for a moment.
+  const freeMachines = await Promise.all(
+    Array.from({ length: AT_A_TIME }, () => Machine.create(t)),
+  );
+  const run = async (program: ExecutableName, args: readonly string[]) => {
+    const machine = freeMachines.pop() ?? assert.fail("more starts at a time than machines");
+    const ended = await machine.run(program, args);
+    freeMachines.push(machine);
+    return ended;
+  };
   const tests: Promise<void>[] = [];
   const listed = new Set<string>();
 
@@ -305,7 +316,7 @@ test("a start that fails", { concurrency: 3 }, async (t) => {
     const title = different === undefined ? "as upstream does" : `in its own way: ${different.why}`;
     tests.push(
       t.test(`${program} ${essential || "without arguments"} ends ${title}`, async () => {
-        const ended = await machine.run(program, args);
+        const ended = await run(program, args);
         assert.equal(ended.code, different?.exit ?? exit, ended.stderr);
         if (different === undefined) {
           // Ours may say more, in parentheses.
@@ -322,7 +333,7 @@ test("a start that fails", { concurrency: 3 }, async (t) => {
   for (const { what, upstream, program, args, error } of OURS) {
     tests.push(
       t.test(`${program} does not start with ${what} (upstream ${upstream})`, async () => {
-        const ended = await machine.run(program, args);
+        const ended = await run(program, args);
         assertReport(ended, error);
         assert.equal(ended.code, 1);
         assert.equal(ended.stdout, "");
