@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { ManualClock } from "@reachback/common/testing";
 import { startAgentServer } from "../support/agent-server.ts";
-import { temporaryFolder, until } from "../support/cluster.ts";
+import { startServer, temporaryFolder, until } from "../support/cluster.ts";
 import {
   startBlackHole,
   startHttp2Peer,
@@ -273,6 +273,36 @@ describe("a server that cannot be trusted or talked to", () => {
     // With TLS 1.3 the client learns of it behind its own handshake.
     assert.match(refusals()[0] ?? "", /certificate/i);
     assert.equal(server.callCount, 0);
+  });
+
+  it("is tried again when it does not know the CA of our certificate, which may be why", async (t) => {
+    const server = await startServer(t);
+    const pki = createTestPki();
+    const { certPath, keyPath } = pki.issue({ ca: pki.createCa("stranger"), usage: "client" });
+    const { refusals } = await startTrackedAgent(t, server.agentPort, {
+      agentCertPath: certPath,
+      agentKeyPath: keyPath,
+    });
+    await until(() => refusals().length >= 2);
+    for (const refusal of refusals()) {
+      assert.match(
+        refusal,
+        /^tls: the server (hung up .*; it may not accept our certificate|does not know)/,
+      );
+    }
+  });
+
+  it("is tried again when it ends the connection without a word", async (t) => {
+    const port = await startTlsPeer(t, { ALPNProtocols: ["h2"] }, (socket) => {
+      socket.resume();
+      socket.end();
+    });
+    const { refusals } = await startTrackedAgent(t, port);
+    await until(() => refusals().length >= 2);
+    assert.match(
+      refusals()[0] ?? "",
+      /^tls: the server hung up .*; it may not accept our certificate$/,
+    );
   });
 
   it("is tried again when nobody listens", async (t) => {

@@ -305,13 +305,16 @@ describe("TLS listeners", () => {
           socket.destroy();
         });
         const closed = new Promise((resolve) => socket.once("close", resolve));
+        let localPort: number | undefined;
+        socket.once("connect", () => (localPort = socket.localPort));
         socket.on("error", () => undefined);
         socket.resume();
         await closed;
         await until(() => rejections(logger).length > 0);
-        const [rejection] = rejections(logger);
-        assert.match(String(rejection?.["reason"]), reason);
-        assert.equal(rejection?.["listener"], listener);
+        const [rejection = {}] = rejections(logger);
+        assert.match(String(rejection["reason"]), reason);
+        assert.deepEqual([rejection["peer"], rejection["peerPort"]], ["127.0.0.1", localPort]);
+        assert.equal(rejection["listener"], listener);
         await assertStopsAtOnce(server);
       });
     }

@@ -1,25 +1,13 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { createServer } from "node:net";
-import type { AddressInfo } from "node:net";
 import type { TestContext } from "node:test";
-import { fileURLToPath } from "node:url";
+import { portsFor, startExecutable } from "./executable.ts";
+import type { EndedProgram } from "./executable.ts";
 import { createTestPki } from "./pki.ts";
-
-const PROGRAM = fileURLToPath(
-  new URL("../../packages/agent/bin/reachback-agent.js", import.meta.url),
-);
 
 /** The agent's executable, which runs the build, as a process of its own. */
 export interface AgentProgram {
   readonly healthPort: number;
   readonly signal: (signal: "SIGTERM" | "SIGINT") => void;
-  /** How it exited, and what it had written to standard error. */
-  readonly exited: Promise<{
-    readonly code: number | null;
-    readonly signal: string | null;
-    readonly stderr: string;
-  }>;
+  readonly exited: Promise<EndedProgram>;
 }
 
 export interface AgentProgramOptions {
@@ -34,11 +22,11 @@ export async function startAgentProgram(
   { args = [], env = {} }: AgentProgramOptions = {},
 ): Promise<AgentProgram> {
   const { agentCa, agentClient } = createTestPki();
-  const [healthPort, adminPort] = await freePorts(2);
-  const child = spawn(
-    process.execPath,
+  const [healthPort = 0, adminPort] = await portsFor(t, 2);
+  const program = startExecutable(
+    t,
+    "reachback-agent",
     [
-      PROGRAM,
       `--proxy-server-port=${serverPort}`,
       `--ca-cert=${agentCa.certPath}`,
       `--agent-cert=${agentClient.certPath}`,
@@ -49,41 +37,13 @@ export async function startAgentProgram(
       "--sync-interval=20ms",
       ...args,
     ],
-    { stdio: ["ignore", "ignore", "pipe"], env: { PATH: process.env["PATH"], ...env } },
+    { env },
   );
-  let stderr = "";
-  child.stderr.on("data", (piece: Buffer) => {
-    stderr += piece.toString();
-  });
-  const exited = once(child, "close").then(([code, signal]) => ({
-    code: code as number | null,
-    signal: signal as string | null,
-    stderr,
-  }));
-  t.after(() => {
-    child.kill("SIGKILL");
-    return exited;
-  });
   return {
-    healthPort: healthPort!,
+    healthPort,
     signal: (signal) => {
-      child.kill(signal);
+      program.signal(signal);
     },
-    exited,
+    exited: program.ended,
   };
-}
-
-/** Ports on loopback that nobody listens on now. */
-async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, "127.0.0.1"));
-  const ports: number[] = [];
-  for (const server of servers) {
-    if (!server.listening) await once(server, "listening");
-    ports.push((server.address() as AddressInfo).port);
-  }
-  for (const server of servers) {
-    server.close();
-    await once(server, "close");
-  }
-  return ports;
 }

@@ -42,12 +42,19 @@ export class ConnectionStream extends Duplex {
   #confirmEnd: Done | undefined;
   #isRemoteFinished = false;
   #isRemoteClosed = false;
+  /** Whether the endpoint's end has ended it, and not its owner. */
+  #hasEndedItself = false;
 
   /** @param allowHalfOpen - Whether the owner ends the stream itself when the endpoint has. */
   constructor(carrier: StreamCarrier, allowHalfOpen: boolean, clock: Clock) {
     // Not destroyed before the connection is closed, which is when all is delivered.
-    super({ allowHalfOpen, autoDestroy: false });
+    super({ allowHalfOpen: true, autoDestroy: false });
     this.#carrier = carrier;
+    this.once("end", () => {
+      if (allowHalfOpen || this.writableEnded) return;
+      this.#hasEndedItself = true;
+      this.end();
+    });
     this.#idleTimer = new IdleTimer(clock, () => this.emit("timeout"));
   }
 
@@ -121,6 +128,21 @@ export class ConnectionStream extends Duplex {
   }
 
   // Duplex
+
+  /**
+   * Nobody reads what is written behind the other side's close, so it is dropped. That is no mistake of
+   * the writer, who may not know yet: TLS on top says good-bye when its own reader is through.
+   */
+  override write(chunk: unknown, encoding?: BufferEncoding | Done, done?: Done): boolean {
+    const callback = typeof encoding === "function" ? encoding : done;
+    if (!this.#hasEndedItself) {
+      return typeof encoding === "string"
+        ? super.write(chunk, encoding, callback)
+        : super.write(chunk, callback);
+    }
+    if (callback !== undefined) queueMicrotask(callback);
+    return true;
+  }
 
   override _read(): void {
     this.#carrier.resumeReading();

@@ -174,6 +174,22 @@ describe("reading from a ConnectionStream", () => {
     assert.equal(stream.writableFinished, true);
   });
 
+  it("drops what is written behind that end, but is no place for writes behind its owner's", async () => {
+    const { carrier, stream } = setup();
+    stream.remoteClosed(undefined);
+    stream.resume();
+    await once(stream, "close");
+    const error = await new Promise((resolve) => stream.write("good-bye", resolve));
+    assert.equal(error, undefined);
+    assert.deepEqual(carrier.sent, []);
+
+    const { stream: other } = setup();
+    other.end();
+    other.write("late");
+    const [mistake] = (await once(other, "error")) as [NodeJS.ErrnoException];
+    assert.equal(mistake.code, "ERR_STREAM_WRITE_AFTER_END");
+  });
+
   it("fails for whoever listens after having been given it, not before", async () => {
     const { stream } = setup();
     stream.remoteClosed(new ClientError("ERR_CONNECTION_LOST", "read tcp: reset"));

@@ -4,9 +4,8 @@ import { memoryLimitBytes } from "./memory-limit.ts";
 import { tuneGarbageCollection } from "./garbage-collection.ts";
 import type { FlagTable } from "./flags/flag-table.ts";
 import type { LoggingOptions } from "./log/logging-options.ts";
-import { createLogger } from "./log/pino-logger.ts";
 import type { ProgramLogger } from "./log/pino-logger.ts";
-import { ProcessMetrics } from "./metrics/process-metrics.ts";
+import type { ProcessMetrics } from "./metrics/process-metrics.ts";
 import { startProgram } from "./program.ts";
 import type { Program } from "./program.ts";
 import { systemRandom } from "./random.ts";
@@ -73,10 +72,13 @@ export async function runService<
       stderr: (text) => process.stderr.write(text),
     },
     async (options) => {
+      // Loaded here, because they take time that help, mistakes and the client library need not wait.
+      const { createLogger } = await import("./log/pino-logger.ts");
+      const { ProcessMetrics } = await import("./metrics/process-metrics.ts");
       const identity = { program: program.name, version: program.version };
       const logger = createLogger(options.logging, identity, { clock: systemClock });
       try {
-        await serve(process, options, definition, logger);
+        await serve(process, options, definition, logger, new ProcessMetrics());
         // The wait below does not keep the process alive.
         process.exitCode = 0;
         return 0;
@@ -92,6 +94,7 @@ async function serve<Options>(
   options: Options,
   definition: ServiceDefinition<Options>,
   logger: ProgramLogger,
+  processMetrics: ProcessMetrics,
 ): Promise<void> {
   process.on("SIGHUP", () => {
     logger.reopen();
@@ -106,7 +109,7 @@ async function serve<Options>(
     clock: systemClock,
     random: systemRandom,
     logger,
-    processMetrics: new ProcessMetrics(),
+    processMetrics,
   });
   logger.info("program.started");
   await new Promise<void>((resolve) => {

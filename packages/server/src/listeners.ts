@@ -147,7 +147,9 @@ function handlerFor(
   return {
     accepted: accept,
     rejected: (reason, peer) => {
-      logger.warn("listener.rejected", { listener, reason, peer });
+      // Apart, because a number does not make a warning that is repeated another one.
+      const from = peer === undefined ? {} : { peer: peer.host, peerPort: peer.port };
+      logger.warn("listener.rejected", { listener, reason, ...from });
     },
   };
 }

@@ -11,6 +11,7 @@ import {
   clientTlsOptions,
   connectSocket,
   describeTlsError,
+  describeTlsHangUp,
   goCodeName,
   joinHostPort,
   offeredExtensions,
@@ -233,7 +234,12 @@ export class TunnelConnector {
           },
           tunnelClosed: (status) => {
             if (events === undefined) {
-              fail(new TunnelConnectError(`answer: ${statusText(status)}`));
+              // A server that has not begun to speak HTTP/2 may have refused our certificate: with
+              // TLS 1.3 it does so when our handshake is over.
+              const reason = connection.established
+                ? `answer: ${statusText(status)}`
+                : `tls: ${silenceText(socket.errored)}`;
+              fail(new TunnelConnectError(reason));
               return;
             }
             if (status.code !== OK_STATUS.code && !isEnding) {
@@ -293,6 +299,10 @@ function reasonOf(error: ConnectError): string {
   if (error.timedOut) return "timed out";
   if (error.phase === "tls") return describeTlsError(error.cause ?? error, "server");
   return error.cause instanceof Error ? systemErrorText(error.cause) : error.message;
+}
+
+function silenceText(error: Error | null): string {
+  return error === null ? describeTlsHangUp("server") : describeTlsError(error, "server");
 }
 
 function statusText({ code, message }: GrpcStatus): string {

@@ -7,6 +7,7 @@ import { promisify } from "node:util";
 import { temporaryFolder } from "../certs/temporary-folder.ts";
 import { runReachback } from "../cli-run.ts";
 import { DemoProcess } from "./demo-process.ts";
+import { DEMO_ROWS } from "./demo-rows.ts";
 
 const hasCurl = spawnSync("curl", ["--version"]).status === 0;
 
@@ -33,18 +34,8 @@ describe("reachback demo", { concurrency: true }, () => {
     assert.deepEqual(await demo.ended, { exitCode: 0, signal: null }, demo.output);
 
     const table = demo.output.split("outcome\n")[1] ?? "";
-    const rows = [
-      /^ok {4}pod request +gRPC +node-b +[\d.]+ m?s +200, "hello from the pod"$/m,
-      /^ok {4}pod request +CONNECT +node-b +[\d.]+ m?s +200, "hello from the pod"$/m,
-      /^ok {4}log stream +gRPC +node-a +[\d.]+ m?s +6 lines as they were written: first after \d+ ms,/m,
-      /^ok {4}kubelet, TLS end to end +CONNECT +node-a +[\d.]+ m?s +200 from system:node:kubelet,/m,
-      /^ok {4}impostor kubelet refused +gRPC +node-b +[\d.]+ m?s +its certificate is not signed by/m,
-      /^ok {4}agent of another CA refused +- +- +[\d.]+ m?s +server: wrong CA: the client's/m,
-      /^ok {4}nobody listens +CONNECT +node-a +[\d.]+ m?s +dial tcp 127\.0\.0\.1:\d+: connect: connection/m,
-      /^ok {4}server killed, restarted +both +both +[\d.]+ m?s +server up after \d+ ms, both agents/m,
-    ];
-    for (const row of rows) assert.match(table, row);
-    assert.equal(table.match(/^ok/gm)?.length, rows.length);
+    for (const row of DEMO_ROWS) assert.match(table, row);
+    assert.equal(table.match(/^ok/gm)?.length, DEMO_ROWS.length);
     assert.match(demo.output, /\nAll 8 as they must be, in [\d.]+ s\.\n$/);
     assert.ok(!demo.output.includes("\u001b"), "colours in a pipe");
 

@@ -35,7 +35,13 @@ export interface SocketListenerHandler {
   /** A peer has connected, and its TLS handshake is done. The socket is the handler's. */
   accepted(socket: Socket): void;
   /** A peer was turned away before that; `reason` is a sentence for the log. */
-  rejected(reason: string, peer: string): void;
+  rejected(reason: string, peer: PeerAddress | undefined): void;
+}
+
+/** Where a peer connected from; sockets on a Unix path have no such thing. */
+export interface PeerAddress {
+  readonly host: string;
+  readonly port: number;
 }
 
 /** Go's default would be 4096 too (net.core.somaxconn caps it); Node's is 511. */
@@ -81,7 +87,7 @@ export class SocketListener {
     try {
       if (address.kind === "unix") await file?.claim(address.replaceStale);
       await listen(server, address, file, (error) => {
-        handler.rejected(`accept: ${systemErrorText(error)}`, "");
+        handler.rejected(`accept: ${systemErrorText(error)}`, undefined);
       });
     } catch (error) {
       throw new ListenError(listenErrorText(address, error as NodeJS.ErrnoException), {
@@ -181,16 +187,26 @@ function makeServer(
     if (problem === undefined) {
       handler.accepted(tlsSocket);
     } else {
-      handler.rejected(problem, peerName(tlsSocket));
+      handler.rejected(problem, peerAddress(tlsSocket));
       tlsSocket.destroy();
     }
   });
   server.on("tlsClientError", (error: Error, tlsSocket: TLSSocket) => {
-    handler.rejected(describeTlsError(error, "client", tlsSocket), peerName(tlsSocket));
+    handler.rejected(describeTlsError(error, "client", tlsSocket), rejectedPeer(tlsSocket));
     // After a timeout Node would leave it open.
     tlsSocket.destroy();
   });
   return server;
+}
+
+/**
+ * The peer of a TLS socket whose handshake failed. Most of them are disconnected by now and know it no
+ * longer; the TCP socket below was asked when it came, and Node remembers that.
+ */
+function rejectedPeer(tlsSocket: TLSSocket): PeerAddress | undefined {
+  // Node has no public name for it.
+  const { _parent: tcpSocket } = tlsSocket as { readonly _parent?: Socket };
+  return peerAddress(tcpSocket ?? tlsSocket);
 }
 
 function listen(
@@ -239,8 +255,12 @@ function listenErrorText(address: ListenAddress, error: NodeJS.ErrnoException): 
 
 /** `host:port` of a socket's peer; empty for a Unix socket. */
 export function peerName(socket: Socket): string {
-  const { remoteAddress, remotePort } = socket;
+  const peer = peerAddress(socket);
+  return peer === undefined ? "" : joinHostPort(peer.host, peer.port);
+}
+
+function peerAddress({ remoteAddress, remotePort }: Socket): PeerAddress | undefined {
   return remoteAddress === undefined || remotePort === undefined
-    ? ""
-    : joinHostPort(remoteAddress, remotePort);
+    ? undefined
+    : { host: remoteAddress, port: remotePort };
 }

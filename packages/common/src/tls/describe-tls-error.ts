@@ -98,9 +98,17 @@ const CAUSES: Readonly<Record<string, (peer: TlsPeer) => string>> = {
   ERR_SSL_WRONG_VERSION_NUMBER: (peer) => `the ${peer} does not speak TLS`,
   ERR_SSL_PACKET_LENGTH_TOO_LONG: (peer) => `the ${peer} does not speak TLS`,
   ERR_TLS_HANDSHAKE_TIMEOUT: (peer) => `the ${peer} did not finish its TLS handshake in time`,
-  ECONNRESET: (peer) =>
-    `the ${peer} hung up during the TLS handshake; it may not accept our certificate`,
+  ECONNRESET: describeTlsHangUp,
+  EPIPE: describeTlsHangUp,
 };
+
+/** The same for a peer that ended the connection, with which Node has no error to report. */
+export function describeTlsHangUp(peer: TlsPeer): string {
+  // With TLS 1.3 a server looks at the client's certificate when the client's handshake is over.
+  const when =
+    peer === "server" ? "during the TLS handshake or right after it" : "during the TLS handshake";
+  return `the ${peer} hung up ${when}; it may not accept our certificate`;
+}
 
 function wrongAuthority(peer: TlsPeer): string {
   return `wrong CA: the ${peer}'s certificate is not signed by an authority in our CA file`;

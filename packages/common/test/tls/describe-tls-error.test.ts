@@ -89,7 +89,7 @@ describe("describeTlsError", () => {
 
   it("explains a server that hangs up", async () => {
     const sentence =
-      "the server hung up during the TLS handshake; it may not accept our certificate (ECONNRESET)";
+      "the server hung up during the TLS handshake or right after it; it may not accept our certificate (ECONNRESET)";
     assert.equal(await clientProblem(Buffer.alloc(0)), sentence);
     assert.equal(await clientProblem(undefined), sentence);
   });
