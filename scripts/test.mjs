@@ -48,7 +48,7 @@ const child = spawn(
     ...(stripsTypes ? [] : ["--import", "tsx"]),
     "--test",
     // A test that hangs fails by name instead of holding the run up.
-    "--test-timeout=120000",
+    "--test-timeout=300000",
     // Node leaves one core free, which on two cores is half of them; much here waits.
     `--test-concurrency=${availableParallelism()}`,
     ...runnerOptions,
