@@ -1,5 +1,6 @@
 import { UsageError, deepFreeze, opensslCiphers, resolveLoggingOptions } from "@reachback/common";
 import type { LoggingOptions, OptionPorts, Program } from "@reachback/common";
+import type { DialLimits } from "./dial/dial-limits.ts";
 import type { FrontendSpec } from "./options/frontend-spec.ts";
 import { isFrontendProtocol } from "./options/frontend-spec.ts";
 import type { ProxyStrategy } from "./options/proxy-strategies.ts";
@@ -13,7 +14,7 @@ import type { ServerFlags } from "./options/server-flag-problems.ts";
 import { SERVER_FLAGS } from "./options/server-flags.ts";
 
 /** How a server is to run, checked as far as it can be without opening a file or a socket. */
-export interface ServerOptions {
+export interface ServerOptions extends DialLimits {
   /** Names this server towards agents; unique among replicas. */
   readonly serverId: string;
   /** How many servers agents are told there are. */
@@ -46,8 +47,10 @@ export interface ServerOptions {
 
   /** Tried in order; may repeat one. Never empty. */
   readonly proxyStrategies: readonly ProxyStrategy[];
+  /** Agents of this zone are preferred; empty for no preference. */
+  readonly zone: string;
   /** 0 for no limit. */
-  readonly backendDialTimeoutMs: number;
+  readonly maxTunnelsPerIdentity: number;
   /** 0 for an immediate shutdown. */
   readonly gracefulShutdownTimeoutMs: number;
   /** Packets queued towards one peer without flow control; at least 1. */
@@ -103,7 +106,13 @@ export function resolveServerOptions(flags: ServerFlags, ports: OptionPorts): Se
     keepaliveTimeMs: values["keepalive-time"],
 
     proxyStrategies: proxyStrategiesFrom(values["proxy-strategies"]),
+    zone: values.zone,
     backendDialTimeoutMs: values["backend-dial-timeout"],
+    startupDialHoldMs: values["startup-dial-hold"],
+    maxPendingDials: values["max-pending-dials"],
+    maxConnections: values["max-connections"],
+    maxConnectionsPerAgent: values["max-connections-per-agent"],
+    maxTunnelsPerIdentity: values["max-tunnels-per-identity"],
     gracefulShutdownTimeoutMs: values["graceful-shutdown-timeout"],
     xfrChannelSize: values["xfr-channel-size"],
 

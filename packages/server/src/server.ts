@@ -43,6 +43,7 @@ export class Server {
   readonly #options: ServerOptions;
   readonly #ports: ServerPorts;
   readonly #registry: BackendRegistry;
+  readonly #broker: DialBroker;
   readonly #grpcFrontend: GrpcFrontend;
   readonly #connectFrontend: ConnectFrontend;
   readonly #frontendGrpcServer: GrpcServer;
@@ -65,13 +66,17 @@ export class Server {
     this.#metrics = new ServerMetrics(this.#metricRegistry);
     if (ports.processMetrics !== undefined) this.#metricRegistry.addSource(ports.processMetrics);
 
-    this.#registry = new BackendRegistry(options.proxyStrategies, random);
-    const broker = new DialBroker(
-      this.#registry,
-      options.backendDialTimeoutMs,
-      this.#metrics,
+    this.#registry = new BackendRegistry(options.proxyStrategies, { zone: options.zone, random });
+    const connectionPorts: ConnectionPorts = {
+      clock,
+      metrics: this.#metrics,
       logger,
-    );
+      connectionEnded: () => {
+        if (this.#onIdle !== undefined && this.#isIdle) this.#onIdle();
+      },
+    };
+    const broker = new DialBroker(this.#registry, options, connectionPorts);
+    this.#broker = broker;
     this.#grpcFrontend = new GrpcFrontend(broker, this.#metrics);
     this.#connectFrontend = new ConnectFrontend(
       {
@@ -96,14 +101,6 @@ export class Server {
       },
       clock,
     );
-    const connectionPorts: ConnectionPorts = {
-      clock,
-      metrics: this.#metrics,
-      logger,
-      connectionEnded: () => {
-        if (this.#onIdle !== undefined && this.#isIdle) this.#onIdle();
-      },
-    };
     const connectService = new ConnectService(options, this.#registry, connectionPorts, random);
     this.#agentGrpcServer = new GrpcServer(
       {
@@ -217,7 +214,7 @@ export class Server {
   }
 
   get #isIdle(): boolean {
-    return this.#registry.connectionCount() === 0 && this.#registry.pendingDialCount() === 0;
+    return this.#broker.heldCount === 0;
   }
 
   async #stop(): Promise<void> {
@@ -233,6 +230,7 @@ export class Server {
     // From here on everything ends, each with its last word: agents first, because what ends there
     // is what frontends are told.
     for (const backend of [...this.#registry.backends]) backend.end();
+    this.#broker.end();
     this.#grpcFrontend.end();
     this.#agentGrpcServer.close();
     const listeners = [this.#agentListener, ...this.#frontendListeners];
@@ -283,7 +281,7 @@ export class Server {
           ["Connect", registry.backends.size],
         ]),
       httpConnections: () => this.#connectFrontend.requestCount,
-      pendingDials: () => registry.pendingDialCount(),
+      pendingDials: () => this.#broker.pendingDialCount,
       establishedConnections: () => registry.connectionCount(),
       readyBackends: () => registry.keyCounts(),
       readyBackendConnections: () => registry.agentCount(),

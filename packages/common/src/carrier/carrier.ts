@@ -41,6 +41,9 @@ export interface Carrier {
    */
   sendData(connectionId: ConnectionId, payload: Buffer): boolean;
 
+  /** Bytes that wait to be sent. */
+  readonly queuedBytes: number;
+
   /**
    * Let the peer send no more than it already may. What is on its way still arrives. Nothing else
    * is held up: neither sending nor other carriers of the same connection.

@@ -44,6 +44,10 @@ export abstract class GrpcCarrier implements Carrier, Http2StreamHandler {
     return this.#stream.write(encodeDataHead(connectionId, payload.length), payload);
   }
 
+  get queuedBytes(): number {
+    return this.#stream?.queuedBytes ?? 0;
+  }
+
   pauseReading(): void {
     this.#readingPaused = true;
   }

@@ -1,12 +1,5 @@
 import { PacketType } from "@reachback/common";
-import type {
-  CancelTimer,
-  Clock,
-  ConnectionId,
-  ControlPacket,
-  DialId,
-  Logger,
-} from "@reachback/common";
+import type { Clock, ConnectionId, ControlPacket, DialId, Logger } from "@reachback/common";
 import type { DialFailureReason, ServerMetrics } from "../metrics.ts";
 import type { CloseReason } from "./close-reason.ts";
 import type { DialFailure, FrontendEnd } from "./frontend-end.ts";
@@ -31,11 +24,33 @@ export interface ConnectionTunnel {
   resumeFor(connection: Connection): void;
   /** The dial was answered: the connection is known by its id from now on. */
   established(connection: Connection): void;
-  /** The agent has let a dial run into its deadline. */
-  dialUnanswered(): void;
   /** Nothing of the connection is left. */
   forget(connection: Connection): void;
 }
+
+/** Whoever looks after a dial until it is over: for how long agents are asked, and which one next. */
+export interface DialKeeper {
+  /**
+   * The agent that was asked has failed the dial, which is no longer with it.
+   *
+   * @returns whether another one has been asked; otherwise the dial fails.
+   */
+  askAnother(reason: DialFailureReason): boolean;
+
+  /** The dial is over, one way or another. Called once. */
+  dialOver(): void;
+}
+
+/** Where a dial is while no agent has been asked: there is nobody to tell anything. */
+const NO_TUNNEL: ConnectionTunnel = {
+  agentId: "",
+  send: () => undefined,
+  sendData: () => true,
+  pauseFor: () => undefined,
+  resumeFor: () => undefined,
+  established: () => undefined,
+  forget: () => undefined,
+};
 
 /** What a connection needs from the server around it. */
 export interface ConnectionPorts {
@@ -70,10 +85,11 @@ const TUNNEL_LOST_TEXT = {
  */
 export class Connection {
   readonly request: DialRequest;
-  /** The dial id towards the agent: the frontend's, unless another dial of the tunnel has it. */
-  readonly wireDialId: DialId;
 
-  readonly #tunnel: ConnectionTunnel;
+  readonly #keeper: DialKeeper;
+  /** Another one may be asked while the dial goes on; then it is this one to the end. */
+  #tunnel = NO_TUNNEL;
+  #wireDialId: DialId;
   readonly #frontend: FrontendEnd;
   readonly #ports: ConnectionPorts;
   readonly #startedAtMs: number;
@@ -82,20 +98,18 @@ export class Connection {
   #openedAtMs = 0;
   /** Why {@link requestClose} was called. */
   #closeRequestReason: CloseReason = "client_closed";
-  #cancelDeadline: CancelTimer | undefined;
   #bytesToAgent = 0;
   #bytesFromAgent = 0;
 
   constructor(
     request: DialRequest,
-    wireDialId: DialId,
-    tunnel: ConnectionTunnel,
     frontend: FrontendEnd,
+    keeper: DialKeeper,
     ports: ConnectionPorts,
   ) {
     this.request = request;
-    this.wireDialId = wireDialId;
-    this.#tunnel = tunnel;
+    this.#wireDialId = request.dialId;
+    this.#keeper = keeper;
     this.#frontend = frontend;
     this.#ports = ports;
     this.#startedAtMs = ports.clock.now();
@@ -106,6 +120,11 @@ export class Connection {
     return this.#connectionId;
   }
 
+  /** The dial id towards the agent: the frontend's, unless another dial of the tunnel has it. */
+  get wireDialId(): DialId {
+    return this.#wireDialId;
+  }
+
   get isDialing(): boolean {
     return this.#state === "dialing";
   }
@@ -114,21 +133,32 @@ export class Connection {
     return this.#state === "closed";
   }
 
-  /** Send the request to the agent. @param timeoutMs - For the answer; 0 for ever. */
-  dial(timeoutMs: number): void {
-    if (timeoutMs > 0) {
-      this.#cancelDeadline = this.#ports.clock.schedule(timeoutMs, () => {
-        this.#giveUpDial();
-        this.#tunnel.dialUnanswered();
-        this.#dialFailed({ kind: "timeout" }, "backend_dial_timeout");
-      });
-    }
-    this.#tunnel.send({
+  /** Send the request to an agent, after any other has been told to forget it. */
+  ask(tunnel: ConnectionTunnel, wireDialId: DialId): void {
+    this.#tunnel = tunnel;
+    this.#wireDialId = wireDialId;
+    tunnel.send({
       type: PacketType.DIAL_REQ,
-      dialId: this.wireDialId,
+      dialId: wireDialId,
       protocol: this.request.protocol,
       address: this.request.address,
     });
+  }
+
+  /** The agent has had its time: tell it to forget the dial, and ask another one, if there is one. */
+  dialUnanswered(): void {
+    if (this.#state !== "dialing") return;
+    this.#tunnel.send({ type: PacketType.DIAL_CLS, dialId: this.wireDialId });
+    this.#agentFailed({ kind: "timeout" }, "backend_dial_timeout");
+  }
+
+  /** Nobody can be asked. */
+  dialFailed(failure: DialFailure, reason: DialFailureReason): void {
+    if (this.#state !== "dialing") return;
+    this.#ports.metrics.dialFailed(reason);
+    this.#logDialFailure(reason, "error" in failure ? failure.error : undefined);
+    this.#release();
+    this.#frontend.dialFailed(failure);
   }
 
   // Called by the frontend
@@ -164,7 +194,7 @@ export class Connection {
   /** The frontend has no more use for the connection, or for the dial. Idempotent. */
   abandon(reason: CloseReason): void {
     if (this.#state === "dialing") {
-      this.#giveUpDial();
+      this.#tunnel.send({ type: PacketType.DIAL_CLS, dialId: this.wireDialId });
       this.#ports.metrics.dialFailed("frontend_close");
       this.#logDialFailure("frontend_close");
       this.#release();
@@ -180,7 +210,7 @@ export class Connection {
   dialed(connectionId: ConnectionId): void {
     if (this.#state !== "dialing") return;
     this.#state = "open";
-    this.#cancelDeadline?.();
+    this.#keeper.dialOver();
     this.#connectionId = connectionId;
     this.#openedAtMs = this.#ports.clock.now();
     this.#tunnel.established(this);
@@ -193,12 +223,12 @@ export class Connection {
 
   /** The agent could not reach the endpoint. */
   dialRefused(error: string): void {
-    this.#dialFailed({ kind: "refused", error }, "error_response");
+    this.dialFailed({ kind: "refused", error }, "error_response");
   }
 
   /** The agent dropped the dial. */
   dialDropped(): void {
-    this.#dialFailed({ kind: "dropped" }, "backend_close");
+    this.#agentFailed({ kind: "dropped" }, "backend_close");
   }
 
   /** Bytes from the endpoint. */
@@ -227,24 +257,20 @@ export class Connection {
 
   /** The tunnel has ended, by itself or because this server stops. */
   tunnelLost(reason: "agent_lost" | "shutdown"): void {
-    if (this.#state === "dialing") this.#dialFailed({ kind: "agentLost" }, "backend_close");
-    else this.#finish(reason, TUNNEL_LOST_TEXT[reason]);
-  }
-
-  #giveUpDial(): void {
-    this.#tunnel.send({ type: PacketType.DIAL_CLS, dialId: this.wireDialId });
+    if (this.#state !== "dialing") this.#finish(reason, TUNNEL_LOST_TEXT[reason]);
+    else if (reason === "shutdown") this.dialFailed({ kind: "agentLost" }, "backend_close");
+    else this.#agentFailed({ kind: "agentLost" }, "backend_close");
   }
 
   #sendCloseRequest(): void {
     this.#tunnel.send({ type: PacketType.CLOSE_REQ, connectionId: this.#connectionId });
   }
 
-  #dialFailed(failure: DialFailure, reason: DialFailureReason): void {
+  /** The dial failed through no fault of the endpoint's: another agent may do better. */
+  #agentFailed(failure: DialFailure, reason: DialFailureReason): void {
     if (this.#state !== "dialing") return;
-    this.#ports.metrics.dialFailed(reason);
-    this.#logDialFailure(reason, failure.kind === "refused" ? failure.error : undefined);
-    this.#release();
-    this.#frontend.dialFailed(failure);
+    this.#tunnel.forget(this);
+    if (!this.#keeper.askAnother(reason)) this.dialFailed(failure, reason);
   }
 
   #finish(reason: CloseReason, error: string): void {
@@ -265,8 +291,8 @@ export class Connection {
   }
 
   #release(): void {
+    if (this.#state === "dialing") this.#keeper.dialOver();
     this.#state = "closed";
-    this.#cancelDeadline?.();
     this.#tunnel.forget(this);
     this.#ports.connectionEnded();
   }
