@@ -115,9 +115,9 @@ describe("a dial that nobody answers", () => {
   it("makes other tunnels preferred until it is answered after all", async (t) => {
     const server = await startServer(t, { backendDialTimeoutMs: 50 });
     const lost = await connectAsAgent(t, server);
-    const successor = await connectAsAgent(t, server);
     const frontend = openProxy(t, server).send(packets.dial(1));
     assert.equal(await lost.next(), "DIAL_REQ 1 tcp endpoint:80");
+    const successor = await connectAsAgent(t, server);
     assert.equal(await frontend.next(), 'DIAL_RSP 1 "timed out waiting for backend dial"');
     frontend.send(packets.dial(2));
     assert.equal(await successor.next(), "DIAL_REQ 2 tcp endpoint:80");

@@ -15,8 +15,9 @@ const MAX_RECENT_FAILURES = 8;
  *
  * ```text
  *   sound ──unanswered──▶ failing ──probation over, or a late answer──▶ trial
- *     ▲                      ▲────────────unanswered, twice as long─────── │
- *     └─────────────────────────────answered────────────────────────────── ┘
+ *     ▲                      ▲                                           │ │
+ *     │                      └──────unanswered: twice the probation──────┘ │
+ *     └───────────────────────────────answered─────────────────────────────┘
  * ```
  */
 export class DialHealth {

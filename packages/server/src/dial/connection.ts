@@ -79,9 +79,10 @@ const TUNNEL_LOST_TEXT = {
  *      └──────────────────┴───────finish──────────┴──▶ closed
  * ```
  *
- * `closing`: CLOSE_REQ is on its way to the agent, whose CLOSE_RSP comes behind the data that the
- * endpoint has sent; until then the frontend still receives. There is one way out of every state,
- * which releases whatever the connection holds.
+ * `dialing`: perhaps with one agent after another, see {@link DialKeeper}; the frontend hears only
+ * how it ends. `closing`: CLOSE_REQ is on its way to the agent, whose CLOSE_RSP comes behind the
+ * data that the endpoint has sent; until then the frontend still receives. There is one way out of
+ * every state, which releases whatever the connection holds.
  */
 export class Connection {
   readonly request: DialRequest;

@@ -30,7 +30,8 @@ export class PendingDial implements DialKeeper {
   #deadlineMs = Infinity;
   /** Who is asked when the first agent is told to forget the dial. */
   #second: Backend | undefined;
-  #isSecondAsked = false;
+  /** Until the second agent is asked, or the time is over. */
+  #mayAskAnother = true;
   #cancelTimer: CancelTimer | undefined;
 
   constructor(request: DialRequest, frontend: FrontendEnd, desk: DialDesk) {
@@ -55,8 +56,8 @@ export class PendingDial implements DialKeeper {
   /** Ask the first agent. */
   begin(backend: Backend): void {
     const { limits, ports } = this.#desk;
-    if (limits.backendDialTimeoutMs > 0)
-      this.#deadlineMs = ports.clock.now() + limits.backendDialTimeoutMs;
+    const { backendDialTimeoutMs } = limits;
+    if (backendDialTimeoutMs > 0) this.#deadlineMs = ports.clock.now() + backendDialTimeoutMs;
     this.#ask(backend);
   }
 
@@ -68,13 +69,13 @@ export class PendingDial implements DialKeeper {
   // DialKeeper
 
   askAnother(reason: DialFailureReason): boolean {
-    const { clock, metrics, logger } = this.#desk.ports;
-    if (this.#isSecondAsked || clock.now() >= this.#deadlineMs) return false;
+    if (!this.#mayAskAnother) return false;
+    const { metrics, logger } = this.#desk.ports;
     const { address, dialId } = this.connection.request;
     const first = this.#backend;
     const second = this.#second ?? this.#desk.choose(address, first);
     if (second === undefined) return false;
-    this.#isSecondAsked = true;
+    this.#mayAskAnother = false;
     metrics.dialFailed(reason);
     metrics.dialRetried(reason);
     logger.warn("dial.retried", {
@@ -99,7 +100,7 @@ export class PendingDial implements DialKeeper {
     this.#askedAtMs = clock.now();
     backend.dial(this.connection);
     const remainingMs = this.#deadlineMs - this.#askedAtMs;
-    if (!this.#isSecondAsked && remainingMs > FIRST_AGENT_MS) {
+    if (this.#mayAskAnother && remainingMs > FIRST_AGENT_MS) {
       this.#wait(FIRST_AGENT_MS, () => {
         this.#firstAgentIsLate(backend);
       });
@@ -125,6 +126,7 @@ export class PendingDial implements DialKeeper {
     const remainingMs = this.#deadlineMs - this.#desk.ports.clock.now();
     if (remainingMs === Infinity) return;
     this.#wait(remainingMs, () => {
+      this.#mayAskAnother = false;
       this.#backend?.dialUnanswered(this.#askedAtMs);
       this.connection.dialUnanswered();
     });

@@ -10,6 +10,7 @@ import {
 import type { FlagTable } from "@reachback/common";
 import { fileModeType } from "./file-mode-type.ts";
 import { frontendListType } from "./frontend-spec.ts";
+import { LIMIT_FLAGS } from "./limit-flags.ts";
 
 const SECOND_MS = 1_000;
 const HOUR_MS = 3_600_000;
@@ -181,13 +182,6 @@ export const SERVER_FLAGS = {
     group: AGENTS,
     help: "Zone of this server: agents with the same zone= among their --agent-identifiers are preferred while one of them is well. Empty means no preference.",
   },
-  "max-tunnels-per-identity": {
-    type: intType,
-    placeholder: "count",
-    default: 10_000,
-    group: AGENTS,
-    help: "Tunnels that agents with one certificate name may have together; more are refused. Set it low if each agent has a name of its own. 0 means no limit.",
-  },
 
   "backend-dial-timeout": {
     type: durationType,
@@ -200,27 +194,6 @@ export const SERVER_FLAGS = {
     default: 0,
     group: CONNECTIONS,
     help: "Time that a request may wait for the first agent to connect after a start, instead of failing at once.",
-  },
-  "max-pending-dials": {
-    type: intType,
-    placeholder: "count",
-    default: 10_000,
-    group: CONNECTIONS,
-    help: "Requests that may wait for agents at a time; more are refused at once. 0 means no limit.",
-  },
-  "max-connections": {
-    type: intType,
-    placeholder: "count",
-    default: 65_536,
-    group: CONNECTIONS,
-    help: "Connections, pending ones included, that this server has at a time; more are refused at once. 0 means no limit.",
-  },
-  "max-connections-per-agent": {
-    type: intType,
-    placeholder: "count",
-    default: 16_384,
-    group: CONNECTIONS,
-    help: "The same for one tunnel of an agent; other agents are chosen, or the request is refused at once. 0 means no limit.",
   },
   "graceful-shutdown-timeout": {
     type: durationType,
@@ -371,5 +344,6 @@ export const SERVER_FLAGS = {
     help: "Without effect.",
   },
 
+  ...LIMIT_FLAGS,
   ...KLOG_FLAGS,
 } as const satisfies FlagTable;
