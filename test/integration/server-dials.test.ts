@@ -112,17 +112,17 @@ describe("a dial that nobody answers", () => {
     await assertNothingLeft(server);
   });
 
-  it("makes other agents preferred until something is heard again", async (t) => {
+  it("makes other tunnels preferred until it is answered after all", async (t) => {
     const server = await startServer(t, { backendDialTimeoutMs: 50 });
     const lost = await connectAsAgent(t, server);
-    const successor = await connectAsAgent(t, server);
     const frontend = openProxy(t, server).send(packets.dial(1));
     assert.equal(await lost.next(), "DIAL_REQ 1 tcp endpoint:80");
+    const successor = await connectAsAgent(t, server);
     assert.equal(await frontend.next(), 'DIAL_RSP 1 "timed out waiting for backend dial"');
     frontend.send(packets.dial(2));
     assert.equal(await successor.next(), "DIAL_REQ 2 tcp endpoint:80");
     assert.equal(await lost.next(), "DIAL_CLS 1");
-    lost.send(packets.closed(77));
+    lost.send(packets.dialFailed(1, "late"));
     // The answer of the one comes behind the word of the other only if the server has read both.
     await until(async () => {
       const packetsRead = await valueOf(server.healthPort, "stream_packets_total", {

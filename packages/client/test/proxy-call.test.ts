@@ -13,6 +13,7 @@ const CONNECTION_ID = 7 as ConnectionId;
 
 /** A call whose server is the test. */
 class ScriptedCall implements Carrier {
+  queuedBytes = 0;
   readonly clock = new ManualClock();
   /** What was sent, and what the owner was told, in one line each. */
   readonly log: string[] = [];
@@ -20,7 +21,6 @@ class ScriptedCall implements Carrier {
   stream: ConnectionStream | undefined;
   isPaused = false;
   isClosed = false;
-  readonly queuedBytes = 0;
 
   constructor(extensions = "") {
     this.call = new ProxyCall(DIAL_ID, false, this.clock, {

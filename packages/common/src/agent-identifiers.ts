@@ -13,10 +13,12 @@ export interface AgentIdentifiers {
   readonly ipv6: readonly string[];
   readonly host: readonly string[];
   readonly cidr: readonly string[];
+  /** Failure zones that the agent is in; one in practice. Ours alone: upstream's servers ignore it. */
+  readonly zone: readonly string[];
   readonly defaultRoute: boolean;
 }
 
-const KNOWN_KEYS: readonly string[] = ["ipv4", "ipv6", "host", "cidr", "default-route"];
+const KNOWN_KEYS: readonly string[] = ["ipv4", "ipv6", "host", "cidr", "zone", "default-route"];
 
 /**
  * Read identifiers as a server does: keys it does not know are for a newer one, and are left out.
@@ -32,6 +34,7 @@ export function parseAgentIdentifiers(text: string): AgentIdentifiers {
     ipv6: list("ipv6"),
     host: list("host"),
     cidr: list("cidr"),
+    zone: list("zone"),
     // Only the first one counts, and anything that is not a Go boolean is no.
     defaultRoute: readGoBool(values.get("default-route")?.[0] ?? "") ?? false,
   });

@@ -30,7 +30,18 @@ export type DialFailureReason =
   /** The deadline passed. */
   | "backend_dial_timeout"
   /** The frontend left before the answer. */
-  | "frontend_close";
+  | "frontend_close"
+  /** Turned away because of `--max-pending-dials`, and so on. */
+  | "pending_dials_limit"
+  | "connections_limit"
+  | "agent_connections_limit";
+
+/** Why an agent's tunnel was turned away. */
+export type TunnelRefusalReason =
+  /** What the agent says of itself breaks the protocol. */
+  | "metadata"
+  /** `--max-tunnels-per-identity`. */
+  | "identity_tunnels_limit";
 
 /** Where the gauges get their values: read at each scrape, so that none of them is ever stale. */
 export interface ServerGauges {
@@ -85,6 +96,8 @@ export class ServerMetrics {
   readonly #frontendWriteSeconds = new Histogram(LATENCY_BOUNDS);
   readonly #connectionSeconds = new Histogram(CONNECTION_BOUNDS);
   readonly #dialFailures = new LabelledCounter(["reason"]);
+  readonly #dialRetries = new LabelledCounter(["reason"]);
+  readonly #tunnelRefusals = new LabelledCounter(["reason"]);
   readonly #opened = new Counter();
   readonly #closed = new LabelledCounter(["reason"]);
   readonly #culledLeases = new Counter();
@@ -118,6 +131,15 @@ export class ServerMetrics {
 
   dialFailed(reason: DialFailureReason): void {
     this.#dialFailures.increment({ reason });
+  }
+
+  /** A dial that failed for that reason is tried on another agent. */
+  dialRetried(reason: DialFailureReason): void {
+    this.#dialRetries.increment({ reason });
+  }
+
+  tunnelRefused(reason: TunnelRefusalReason): void {
+    this.#tunnelRefusals.increment({ reason });
   }
 
   /** Something was written to a frontend, and that took so long. */
@@ -194,6 +216,18 @@ export class ServerMetrics {
       help: "Count of gRPC stream errors, by segment, grpc Code, packet type. (example: from_agent, Code.Unavailable, DIAL_RSP)",
       type: "counter",
       collect: () => this.#streamErrors.series(),
+    });
+    registry.add({
+      name: `${OWN}dials_retried_total`,
+      help: "Dials tried on a second agent, by the reason the first one failed for.",
+      type: "counter",
+      collect: () => this.#dialRetries.series(),
+    });
+    registry.add({
+      name: `${OWN}tunnels_refused_total`,
+      help: "Tunnels of agents that were turned away, by reason.",
+      type: "counter",
+      collect: () => this.#tunnelRefusals.series(),
     });
     registry.add({
       name: `${OWN}connection_bytes_total`,

@@ -6,6 +6,7 @@ import {
   resolveLoggingOptions,
 } from "@reachback/common";
 import type { FlowOptions, LoggingOptions, OptionPorts, Program } from "@reachback/common";
+import type { DialLimits } from "./dial/dial-limits.ts";
 import type { FrontendSpec } from "./options/frontend-spec.ts";
 import { isFrontendProtocol } from "./options/frontend-spec.ts";
 import type { ProxyStrategy } from "./options/proxy-strategies.ts";
@@ -19,7 +20,7 @@ import type { ServerFlags } from "./options/server-flag-problems.ts";
 import { SERVER_FLAGS } from "./options/server-flags.ts";
 
 /** How a server is to run, checked as far as it can be without opening a file or a socket. */
-export interface ServerOptions {
+export interface ServerOptions extends DialLimits {
   /** Names this server towards agents; unique among replicas. */
   readonly serverId: string;
   /** How many servers agents are told there are. */
@@ -52,8 +53,10 @@ export interface ServerOptions {
 
   /** Tried in order; may repeat one. Never empty. */
   readonly proxyStrategies: readonly ProxyStrategy[];
+  /** Agents of this zone are preferred; empty for no preference. */
+  readonly zone: string;
   /** 0 for no limit. */
-  readonly backendDialTimeoutMs: number;
+  readonly maxTunnelsPerIdentity: number;
   /** 0 for an immediate shutdown. */
   readonly gracefulShutdownTimeoutMs: number;
 
@@ -108,7 +111,13 @@ export function resolveServerOptions(flags: ServerFlags, ports: OptionPorts): Se
     keepaliveTimeMs: values["keepalive-time"],
 
     proxyStrategies: proxyStrategiesFrom(values["proxy-strategies"]),
+    zone: values.zone,
     backendDialTimeoutMs: values["backend-dial-timeout"],
+    startupDialHoldMs: values["startup-dial-hold"],
+    maxPendingDials: values["max-pending-dials"],
+    maxConnections: values["max-connections"],
+    maxConnectionsPerAgent: values["max-connections-per-agent"],
+    maxTunnelsPerIdentity: values["max-tunnels-per-identity"],
     gracefulShutdownTimeoutMs: values["graceful-shutdown-timeout"],
 
     tlsCiphers: opensslCiphers(chosenCipherSuites(values)),

@@ -44,6 +44,7 @@ export class Server {
   readonly #options: ServerOptions;
   readonly #ports: ServerPorts;
   readonly #registry: BackendRegistry;
+  readonly #broker: DialBroker;
   readonly #grpcFrontend: GrpcFrontend;
   readonly #connectFrontend: ConnectFrontend;
   readonly #frontendGrpcServer: GrpcServer;
@@ -66,13 +67,18 @@ export class Server {
     this.#metrics = new ServerMetrics(this.#metricRegistry);
     if (ports.processMetrics !== undefined) this.#metricRegistry.addSource(ports.processMetrics);
 
-    this.#registry = new BackendRegistry(options.proxyStrategies, random);
-    const broker = new DialBroker(
-      this.#registry,
-      options.backendDialTimeoutMs,
-      this.#metrics,
+    this.#registry = new BackendRegistry(options.proxyStrategies, { zone: options.zone, random });
+    const connectionPorts: ConnectionPorts = {
+      clock,
+      metrics: this.#metrics,
       logger,
-    );
+      halfCloseTimeoutMs: options.flow.halfCloseTimeoutMs,
+      connectionEnded: () => {
+        if (this.#onIdle !== undefined && this.#isIdle) this.#onIdle();
+      },
+    };
+    const broker = new DialBroker(this.#registry, options, connectionPorts);
+    this.#broker = broker;
     this.#grpcFrontend = new GrpcFrontend(broker, this.#metrics);
     this.#connectFrontend = new ConnectFrontend(
       {
@@ -97,15 +103,6 @@ export class Server {
       },
       clock,
     );
-    const connectionPorts: ConnectionPorts = {
-      clock,
-      metrics: this.#metrics,
-      logger,
-      halfCloseTimeoutMs: options.flow.halfCloseTimeoutMs,
-      connectionEnded: () => {
-        if (this.#onIdle !== undefined && this.#isIdle) this.#onIdle();
-      },
-    };
     const flowPorts = {
       limits: options.flow.limits,
       budget: new WindowBudget(options.flow.processWindowBytes),
@@ -229,7 +226,7 @@ export class Server {
   }
 
   get #isIdle(): boolean {
-    return this.#registry.connectionCount() === 0 && this.#registry.pendingDialCount() === 0;
+    return this.#broker.heldCount === 0;
   }
 
   async #stop(): Promise<void> {
@@ -245,6 +242,7 @@ export class Server {
     // From here on everything ends, each with its last word: agents first, because what ends there
     // is what frontends are told.
     for (const backend of [...this.#registry.backends]) backend.end();
+    this.#broker.end();
     this.#grpcFrontend.end();
     this.#agentGrpcServer.close();
     const listeners = [this.#agentListener, ...this.#frontendListeners];
@@ -295,7 +293,7 @@ export class Server {
           ["Connect", registry.backends.size],
         ]),
       httpConnections: () => this.#connectFrontend.requestCount,
-      pendingDials: () => registry.pendingDialCount(),
+      pendingDials: () => this.#broker.pendingDialCount,
       establishedConnections: () => registry.connectionCount(),
       readyBackends: () => registry.keyCounts(),
       readyBackendConnections: () => registry.agentCount(),

@@ -18,7 +18,9 @@ import type {
 import { ManualClock, SeededRandom } from "@reachback/common/testing";
 import { Backend } from "../src/backend/backend.ts";
 import type { BackendOwner } from "../src/backend/backend.ts";
-import type { ConnectionPorts } from "../src/dial/connection.ts";
+import type { Connection, ConnectionPorts, DialRequest } from "../src/dial/connection.ts";
+import type { DialLimits } from "../src/dial/dial-limits.ts";
+import { PendingDial } from "../src/dial/pending-dial.ts";
 import type { DialFailure, FrontendEnd } from "../src/dial/frontend-end.ts";
 import { ServerMetrics } from "../src/metrics.ts";
 
@@ -26,12 +28,12 @@ import { ServerMetrics } from "../src/metrics.ts";
 
 /** A carrier that keeps what is sent. */
 export class FakeCarrier implements Carrier {
+  queuedBytes = 0;
   readonly sent: (ControlPacket | { readonly data: string; readonly connectionId: number })[] = [];
   /** What `sendData` answers: whether there is room for more. */
   hasRoom = true;
   isReading = true;
   isClosed = false;
-  readonly queuedBytes = 0;
 
   send(packet: ControlPacket): void {
     this.sent.push(packet);
@@ -116,10 +118,20 @@ export interface FakeAgentOptions {
   readonly logger?: Logger;
 }
 
+export const NO_LIMITS: DialLimits = {
+  backendDialTimeoutMs: 0,
+  startupDialHoldMs: 0,
+  maxPendingDials: 0,
+  maxConnections: 0,
+  maxConnectionsPerAgent: 0,
+};
+
 export interface FakeAgent {
   readonly backend: Backend;
   readonly carrier: FakeCarrier;
   readonly registry: MetricRegistry;
+  /** Dial through this agent, without any other. @param timeoutMs - 0: none. */
+  dial(request: DialRequest, frontend: FrontendEnd, timeoutMs: number): Connection;
   /** Connections and dials that have ended. */
   endedCount(): number;
 }
@@ -148,7 +160,17 @@ export function fakeAgent(options: FakeAgentOptions = {}): FakeAgent {
   );
   const carrier = new FakeCarrier();
   backend.attach(carrier);
-  return { backend, carrier, registry, endedCount: () => ended };
+  const dial = (request: DialRequest, frontend: FrontendEnd, timeoutMs: number) => {
+    const pending = new PendingDial(request, frontend, {
+      limits: { ...NO_LIMITS, backendDialTimeoutMs: timeoutMs },
+      ports,
+      choose: () => undefined,
+      forget: () => undefined,
+    });
+    pending.begin(backend);
+    return pending.connection;
+  };
+  return { backend, carrier, registry, dial, endedCount: () => ended };
 }
 
 export function dialId(id: number | bigint): DialId {

@@ -127,12 +127,18 @@ const OUR_FLAGS = [
   "frontend",
   "insecure-allow-unauthenticated-agents",
   "insecure-allow-unauthenticated-frontends",
+  "max-connections",
+  "max-connections-per-agent",
+  "max-pending-dials",
+  "max-tunnels-per-identity",
+  "startup-dial-hold",
   "uds-mode",
   "connection-window",
   "tunnel-window",
   "process-window",
   "stall-timeout",
   "half-close-timeout",
+  "zone",
 ];
 
 const TABLE: FlagTable = SERVER_FLAGS;
@@ -160,7 +166,7 @@ describe("the server's flags", () => {
     });
   }
 
-  it("are upstream's, the logger's and nine of our own", () => {
+  it("are upstream's, the logger's and our own", () => {
     const loggers = Object.keys(TABLE).filter((name) => TABLE[name]?.group.startsWith("Logging"));
     const known = [...UPSTREAM.map(([name]) => name), ...OUR_FLAGS, ...loggers];
     assert.deepEqual(Object.keys(TABLE).sort(), known.sort());
@@ -357,6 +363,20 @@ describe("validation of the server's flags", () => {
     ]);
   });
 
+  it("refuses negative limits and holds", async () => {
+    const limits = [
+      "max-pending-dials",
+      "max-connections",
+      "max-connections-per-agent",
+      "max-tunnels-per-identity",
+    ];
+    const flags = limits.map((limit) => `--${limit}=-1`);
+    assert.deepEqual(await problemsOf(...UDS, "--startup-dial-hold=-1s", ...flags), [
+      "startup-dial-hold must be >= 0, got -1s",
+      ...limits.map((limit) => `${limit} must be >= 0, got -1; 0 means no limit`),
+    ]);
+  });
+
   const ADDRESS =
     "the address must be unix:PATH, HOST:PORT or [IPV6]:PORT, with a port from 1 to 65535";
   const PROTOCOL =
@@ -423,7 +443,13 @@ describe("the server's options", () => {
       allowUnauthenticatedAgents: false,
       keepaliveTimeMs: 3_600_000,
       proxyStrategies: ["default"],
+      zone: "",
+      maxTunnelsPerIdentity: 10_000,
       backendDialTimeoutMs: 10_000,
+      startupDialHoldMs: 0,
+      maxPendingDials: 10_000,
+      maxConnections: 65_536,
+      maxConnectionsPerAgent: 16_384,
       gracefulShutdownTimeoutMs: 0,
       flow: {
         limits: {

@@ -117,7 +117,7 @@ export const AGENT_FLAGS = {
     placeholder: "query",
     default: "",
     group: IDENTITY,
-    help: "What the agent reaches, for the strategies destHost and defaultRoute, URL-encoded: host=, ipv4=, ipv6=, cidr=, default-route=true, joined by &.",
+    help: "What the agent reaches, for the strategies destHost and defaultRoute, URL-encoded: host=, ipv4=, ipv6=, cidr=, default-route=true, joined by &; zone= is where it is, for servers with a --zone.",
   },
 
   "drain-linger": {

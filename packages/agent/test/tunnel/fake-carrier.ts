@@ -3,6 +3,7 @@ import { PacketType } from "@reachback/common";
 
 /** A carrier that keeps what it is given, and has as much room as a test says. */
 export class FakeCarrier implements Carrier {
+  queuedBytes = 0;
   /** Packets in one line each: `DIAL_RSP 111 1`, `DATA 1 5`, `CLOSE_RSP 1 "reason"`. */
   readonly sent: string[] = [];
   readonly payloads: Buffer[] = [];
@@ -11,7 +12,6 @@ export class FakeCarrier implements Carrier {
   isReadingPaused = false;
   isEnded = false;
   isClosed = false;
-  readonly queuedBytes = 0;
 
   send(packet: ControlPacket): void {
     this.sent.push(lineOf(packet));

@@ -25,6 +25,7 @@ export type LogEvent =
   | "tunnel.draining"
   | "packet.unexpected"
   | "dial.failed"
+  | "dial.retried"
   | "connection.opened"
   | "connection.closed"
   | "log.dropped"

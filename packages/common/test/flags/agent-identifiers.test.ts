@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { checkAgentIdentifiers, parseAgentIdentifiers } from "../../src/agent-identifiers.ts";
 import { InvalidValueError } from "../../src/flags/invalid-value-error.ts";
 
-const NONE = { ipv4: [], ipv6: [], host: [], cidr: [], defaultRoute: false };
+const NONE = { ipv4: [], ipv6: [], host: [], cidr: [], zone: [], defaultRoute: false };
 
 describe("agent identifiers", () => {
   const read: readonly (readonly [text: string, expected: object])[] = [
@@ -19,6 +19,7 @@ describe("agent identifiers", () => {
         cidr: ["10.0.0.0/8"],
       },
     ],
+    ["zone=a&host=b", { ...NONE, zone: ["a"], host: ["b"] }],
     ["host", { ...NONE, host: [""] }],
     ["host=a=b", { ...NONE, host: ["a=b"] }],
     ["ho%73t=a%26b+c%2B", { ...NONE, host: ["a&b c+"] }],

@@ -1,16 +1,31 @@
-import type { Random } from "@reachback/common";
 import type { ProxyStrategy } from "../options/proxy-strategies.ts";
+import type { IsUsable } from "./agent-pool.ts";
 import type { Backend } from "./backend.ts";
 import { makeStrategy } from "./strategies.ts";
 import type { Strategy } from "./strategies.ts";
+import { firstNotFailing } from "./zoned-pool.ts";
+import type { PoolSettings } from "./zoned-pool.ts";
 
 /** All backends, and how one is chosen for an address: the strategies are asked in their order. */
 export class BackendRegistry {
   readonly #strategies: readonly Strategy[];
   readonly #backends = new Set<Backend>();
+  #onAdded: (() => void) | undefined;
+  #lastChosen = 0;
+  #hasHadBackend = false;
 
-  constructor(strategies: readonly ProxyStrategy[], random: Random) {
-    this.#strategies = strategies.map((name) => makeStrategy(name, random));
+  constructor(strategies: readonly ProxyStrategy[], settings: PoolSettings) {
+    this.#strategies = strategies.map((name) => makeStrategy(name, settings));
+  }
+
+  /** Call `listener` whenever there is a new backend. For one owner. */
+  onAdded(listener: () => void): void {
+    this.#onAdded = listener;
+  }
+
+  /** Whether there has ever been a backend. */
+  get hasHadBackend(): boolean {
+    return this.#hasHadBackend;
   }
 
   /** Every backend, oldest first. */
@@ -32,10 +47,6 @@ export class BackendRegistry {
     return new Set(Array.from(this.#backends, (backend) => backend.agentId)).size;
   }
 
-  pendingDialCount(): number {
-    return sum(this.#backends, (backend) => backend.pendingDialCount);
-  }
-
   connectionCount(): number {
     return sum(this.#backends, (backend) => backend.connectionCount);
   }
@@ -47,7 +58,9 @@ export class BackendRegistry {
 
   add(backend: Backend): void {
     this.#backends.add(backend);
+    this.#hasHadBackend = true;
     for (const strategy of this.#strategies) strategy.add(backend);
+    this.#onAdded?.();
   }
 
   /** Choose this one no more. Idempotent. */
@@ -61,14 +74,18 @@ export class BackendRegistry {
     this.#backends.delete(backend);
   }
 
-  /** The backend to dial `address` (`host:port`) with. */
-  find(address: string): Backend | undefined {
-    const host = hostOfAddress(address);
-    for (const strategy of this.#strategies) {
-      const backend = strategy.find(host);
-      if (backend !== undefined) return backend;
-    }
-    return undefined;
+  /**
+   * Choose a backend to dial `address` (`host:port`) with. The strategies are asked in their order:
+   * the first that has one which does not fail decides, even if that one is draining.
+   */
+  choose(address: string, isUsable: IsUsable = () => true): Backend | undefined {
+    const backend = firstNotFailing(this.#choices(hostOfAddress(address), isUsable));
+    if (backend !== undefined) backend.lastChosen = ++this.#lastChosen;
+    return backend;
+  }
+
+  *#choices(host: string, isUsable: IsUsable): Generator<Backend | undefined> {
+    for (const strategy of this.#strategies) yield strategy.choose(host, isUsable);
   }
 }
 

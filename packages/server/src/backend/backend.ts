@@ -13,9 +13,18 @@ import type {
   GrpcStatus,
   Random,
 } from "@reachback/common";
-import { Connection } from "../dial/connection.ts";
-import type { ConnectionPorts, ConnectionTunnel, DialRequest } from "../dial/connection.ts";
-import type { FrontendEnd } from "../dial/frontend-end.ts";
+import type { Connection } from "../dial/connection.ts";
+import type { ConnectionPorts, ConnectionTunnel } from "../dial/connection.ts";
+import { DialHealth } from "./dial-health.ts";
+
+/**
+ * Who is chosen first: `sound` before `draining` (the agent has asked for that) before `failing` (it
+ * does not answer dials).
+ */
+export type Standing = "sound" | "draining" | "failing";
+
+/** What weighs as much as one dial that is waiting. */
+const QUEUED_BYTES_PER_DIAL = 64 * 1024;
 
 /** What a backend tells its owner. */
 export interface BackendOwner {
@@ -35,6 +44,8 @@ export class Backend implements CarrierHandler, ConnectionTunnel {
   readonly agentId: string;
   readonly identifiers: AgentIdentifiers;
   readonly hasHalfClose: boolean;
+  /** The registry's count of choices when this one was last chosen. */
+  lastChosen = 0;
 
   readonly #extensions: ReadonlySet<Extension>;
   readonly #flowPorts: FlowPorts;
@@ -44,8 +55,10 @@ export class Backend implements CarrierHandler, ConnectionTunnel {
   #carrier: Carrier | undefined;
   #flows: TunnelFlows | undefined;
   #draining = false;
-  /** Whether a dial ran into its deadline, and nothing was heard of the agent since. */
-  #silent = false;
+  /** Whether a packet has come since {@link listen}. */
+  #heard = true;
+  readonly #health: DialHealth;
+  readonly #openedAtMs: number;
   readonly #dials = new Map<DialId, Connection>();
   readonly #connections = new Map<ConnectionId, Connection>();
 
@@ -67,6 +80,8 @@ export class Backend implements CarrierHandler, ConnectionTunnel {
     this.#owner = owner;
     this.#ports = ports;
     this.#random = random;
+    this.#health = new DialHealth(ports.clock);
+    this.#openedAtMs = ports.clock.now();
   }
 
   /** Give the backend the carrier of its tunnel, before anything else happens. */
@@ -77,16 +92,40 @@ export class Backend implements CarrierHandler, ConnectionTunnel {
     this.#flows = new TunnelFlows(carrier, hasCredit, limits, budget, this.#ports.clock);
   }
 
-  /**
-   * Whether others should be chosen if there are any: the agent has asked for that (DRAIN), or it
-   * seems to be gone without a word. Its successor may be there long before that is certain.
-   */
-  get isLastResort(): boolean {
-    return this.#draining || this.#silent;
+  get standing(): Standing {
+    const { state } = this.#health;
+    // On trial, one dial is enough to find out.
+    if (state === "failing" || (state === "trial" && this.#dials.size > 0)) return "failing";
+    return this.#draining ? "draining" : "sound";
+  }
+
+  /** How busy the tunnel is, in dials: those in flight, bytes that wait, and recent failures. */
+  get load(): number {
+    const queuedBytes = this.#carrier?.queuedBytes ?? 0;
+    return this.#dials.size + queuedBytes / QUEUED_BYTES_PER_DIAL + this.#health.recentFailures;
+  }
+
+  get ageMs(): number {
+    return this.#ports.clock.now() - this.#openedAtMs;
+  }
+
+  /** A newer tunnel of the agent is there: this one has to say something to stay preferred. */
+  listen(): void {
+    this.#heard = false;
+  }
+
+  /** Whether nothing was heard from the agent since a newer tunnel of it came. */
+  get isSilent(): boolean {
+    return !this.#heard;
   }
 
   get pendingDialCount(): number {
     return this.#dials.size;
+  }
+
+  /** Connections and pending dials. */
+  get heldCount(): number {
+    return this.#dials.size + this.#connections.size;
   }
 
   get connectionCount(): number {
@@ -98,16 +137,18 @@ export class Backend implements CarrierHandler, ConnectionTunnel {
     return this.#flows?.isReadingPaused === true;
   }
 
-  /** Ask the agent for a connection. `frontend` is told the outcome. @param timeoutMs - 0: none. */
-  dial(request: DialRequest, frontend: FrontendEnd, timeoutMs: number): Connection {
+  /** Ask the agent for a connection. */
+  dial(connection: Connection): void {
+    const { dialId } = connection.request;
     // Dial ids are chosen by frontends that do not know of each other; two of them may clash.
-    const wireDialId = this.#dials.has(request.dialId)
-      ? (this.#random.int63() as DialId)
-      : request.dialId;
-    const connection = new Connection(request, wireDialId, this, frontend, this.#ports);
+    const wireDialId = this.#dials.has(dialId) ? (this.#random.int63() as DialId) : dialId;
     this.#dials.set(wireDialId, connection);
-    connection.dial(timeoutMs);
-    return connection;
+    connection.ask(this, wireDialId);
+  }
+
+  /** The agent has not answered a dial that it was asked for at `askedAtMs`. */
+  dialUnanswered(askedAtMs: number): void {
+    this.#health.unanswered(askedAtMs);
   }
 
   /** End the tunnel, because this server stops: every connection is closed, every dial fails. */
@@ -128,10 +169,6 @@ export class Backend implements CarrierHandler, ConnectionTunnel {
     return this.#flows.open(connection.connectionId, connection);
   }
 
-  dialUnanswered(): void {
-    this.#silent = true;
-  }
-
   forget(connection: Connection): void {
     if (this.#dials.get(connection.wireDialId) === connection) {
       this.#dials.delete(connection.wireDialId);
@@ -144,7 +181,7 @@ export class Backend implements CarrierHandler, ConnectionTunnel {
   // CarrierHandler
 
   control(packet: ControlPacket): void {
-    this.#silent = false;
+    this.#heard = true;
     switch (packet.type) {
       case PacketType.DIAL_RSP:
         this.#dialResponse(packet);
@@ -153,7 +190,7 @@ export class Backend implements CarrierHandler, ConnectionTunnel {
         this.#connections.get(packet.connectionId)?.closedByAgent(packet.error);
         return;
       case PacketType.DIAL_CLS:
-        this.#dials.get(packet.dialId)?.dialDropped();
+        this.#dialDropped(packet.dialId);
         return;
       case PacketType.DRAIN:
         this.#draining = true;
@@ -176,7 +213,7 @@ export class Backend implements CarrierHandler, ConnectionTunnel {
   }
 
   data(connectionId: ConnectionId, piece: Buffer, first: boolean): void {
-    this.#silent = false;
+    this.#heard = true;
     const connection = this.#connections.get(connectionId);
     if (connection !== undefined) {
       connection.receive(piece);
@@ -199,6 +236,7 @@ export class Backend implements CarrierHandler, ConnectionTunnel {
   }
 
   closed(status: GrpcStatus): void {
+    this.#owner.backendLeaving(this);
     this.#loseConnections("agent_lost");
     if (status.code !== OK_STATUS.code) {
       this.#ports.metrics.streamFailed("from_agent", status.code);
@@ -209,18 +247,29 @@ export class Backend implements CarrierHandler, ConnectionTunnel {
   #dialResponse(packet: DialResponsePacket): void {
     const connection = this.#dials.get(packet.dialId);
     if (connection === undefined) {
+      this.#health.answeredLate();
       this.#ports.metrics.dialFailed("unrecognized_response");
       // A late success: nobody waits for it, and the agent must not keep it open.
       if (packet.connectionId !== 0) {
         this.send({ type: PacketType.CLOSE_REQ, connectionId: packet.connectionId });
       }
-    } else if (packet.error !== "") {
+      return;
+    }
+    this.#health.answered();
+    if (packet.error !== "") {
       connection.dialRefused(packet.error);
     } else if (packet.connectionId === 0 || this.#connections.has(packet.connectionId)) {
       connection.dialRefused(`agent answered with unusable connection id ${packet.connectionId}`);
     } else {
       connection.dialed(packet.connectionId);
     }
+  }
+
+  #dialDropped(dialId: DialId): void {
+    const connection = this.#dials.get(dialId);
+    if (connection === undefined) return;
+    this.#health.dropped();
+    connection.dialDropped();
   }
 
   #end(reason: "agent_lost" | "shutdown"): void {

@@ -2,6 +2,7 @@ import {
   GrpcCode,
   TUNNEL_EXTENSIONS,
   agreedExtensions,
+  goQuote,
   headerValues,
   namedExtensions,
   parseAgentIdentifiers,
@@ -16,14 +17,24 @@ import type {
   Random,
 } from "@reachback/common";
 import type { ConnectionPorts } from "../dial/connection.ts";
+import type { TunnelRefusalReason } from "../metrics.ts";
 import { Backend } from "./backend.ts";
 import type { BackendRegistry } from "./backend-registry.ts";
+import { TunnelQuota } from "./tunnel-quota.ts";
 
 /** What agents are told about this server in the answer to `Connect`. */
 export interface ServerIdentity {
   readonly serverId: string;
   /** How many servers an agent should have tunnels to. */
   readonly serverCount: number;
+}
+
+export interface ConnectOptions extends ServerIdentity {
+  /**
+   * Tunnels that one identity, the common name of a client certificate, may have; 0 for no limit.
+   * Agents without a certificate are one identity.
+   */
+  readonly maxTunnelsPerIdentity: number;
 }
 
 /** `AgentService.Connect`: makes a backend of every agent that opens a tunnel. */
@@ -33,15 +44,19 @@ export class ConnectService {
   readonly #ports: ConnectionPorts;
   readonly #flowPorts: FlowPorts;
   readonly #random: Random;
+  readonly #maxTunnelsPerIdentity: number;
+  readonly #quota: TunnelQuota;
 
   constructor(
-    identity: ServerIdentity,
+    options: ConnectOptions,
     registry: BackendRegistry,
     ports: ConnectionPorts,
     flowPorts: FlowPorts,
     random: Random,
   ) {
-    this.#identity = identity;
+    this.#identity = options;
+    this.#maxTunnelsPerIdentity = options.maxTunnelsPerIdentity;
+    this.#quota = new TunnelQuota(options.maxTunnelsPerIdentity);
     this.#registry = registry;
     this.#ports = ports;
     this.#flowPorts = flowPorts;
@@ -53,7 +68,8 @@ export class ConnectService {
       this.#accept(call, agentIdOf(call.metadata), identifiersOf(call.metadata));
       return undefined;
     } catch (error) {
-      const status = refusalOf(error);
+      const { status, reason } = refusalOf(error);
+      this.#ports.metrics.tunnelRefused(reason);
       this.#ports.logger.warn("tunnel.refused", { peer: call.peer.address, error: status.message });
       return status;
     }
@@ -62,6 +78,12 @@ export class ConnectService {
   #accept(call: IncomingCall, agentId: string, identifiers: AgentIdentifiers): void {
     const { metrics, logger } = this.#ports;
     const openedAtMs = this.#ports.clock.now();
+    const identity = call.peer.commonName ?? "";
+    if (!this.#quota.take(identity)) {
+      throw new QuotaError(
+        `too many tunnels of ${goQuote(identity)}: ${this.#maxTunnelsPerIdentity} are open (--max-tunnels-per-identity of the server)`,
+      );
+    }
     const peer = {
       agentId,
       peer: call.peer.address,
@@ -78,6 +100,7 @@ export class ConnectService {
         },
         backendClosed: (_backend, status) => {
           this.#registry.remove(backend);
+          this.#quota.giveBack(identity);
           logger.info("tunnel.lost", {
             ...peer,
             status: status.message,
@@ -112,6 +135,9 @@ export class ConnectService {
 /** Metadata that breaks a rule; the message is upstream's. */
 class MetadataError extends Error {}
 
+/** An identity that has all the tunnels it may have. */
+class QuotaError extends Error {}
+
 function agentIdOf(metadata: HeaderList): string {
   const [agentId, ...more] = headerValues(metadata, "agentid");
   if (agentId === undefined || more.length > 0) {
@@ -136,8 +162,12 @@ function identifiersOf(metadata: HeaderList): AgentIdentifiers {
   }
 }
 
-function refusalOf(error: unknown): GrpcStatus {
+function refusalOf(error: unknown): { status: GrpcStatus; reason: TunnelRefusalReason } {
+  if (error instanceof QuotaError) {
+    const status = { code: GrpcCode.RESOURCE_EXHAUSTED, message: error.message };
+    return { status, reason: "identity_tunnels_limit" };
+  }
   if (!(error instanceof MetadataError)) throw error;
   // Go's servers give plain errors of a handler this code.
-  return { code: GrpcCode.UNKNOWN, message: error.message };
+  return { status: { code: GrpcCode.UNKNOWN, message: error.message }, reason: "metadata" };
 }

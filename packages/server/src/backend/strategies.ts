@@ -1,7 +1,11 @@
-import type { Random } from "@reachback/common";
 import type { ProxyStrategy } from "../options/proxy-strategies.ts";
+import type { IsUsable } from "./agent-pool.ts";
 import type { Backend } from "./backend.ts";
-import { KeyedBackends } from "./keyed-backends.ts";
+import { parseIpAddress, parseIpPrefix, wholePrefix } from "./ip-address.ts";
+import type { IpPrefix } from "./ip-address.ts";
+import { PrefixTable } from "./prefix-table.ts";
+import { ZonedPool, firstNotFailing } from "./zoned-pool.ts";
+import type { PoolSettings } from "./zoned-pool.ts";
 
 /** One way to find a backend for a host. It keeps the backends that it may choose. */
 export interface Strategy {
@@ -10,76 +14,120 @@ export interface Strategy {
   readonly keyCount: number;
   add(backend: Backend): void;
   remove(backend: Backend): void;
-  /** A backend for `host`, or `undefined` if it has none: the next strategy is asked. */
-  find(host: string): Backend | undefined;
+  /** A usable backend for `host`, or `undefined` if it has none: the next strategy is asked. */
+  choose(host: string, isUsable: IsUsable): Backend | undefined;
 }
 
-/** Any agent that `accepts` lets in, chosen at random. */
+/** Any agent that `accepts` lets in. */
 class AnyAgent implements Strategy {
   readonly name: ProxyStrategy;
   readonly #accepts: (backend: Backend) => boolean;
-  readonly #random: Random;
-  readonly #backends = new KeyedBackends();
+  readonly #pool: ZonedPool;
 
-  constructor(name: ProxyStrategy, accepts: (backend: Backend) => boolean, random: Random) {
+  constructor(name: ProxyStrategy, accepts: (backend: Backend) => boolean, settings: PoolSettings) {
     this.name = name;
     this.#accepts = accepts;
-    this.#random = random;
+    this.#pool = new ZonedPool(settings);
   }
 
   get keyCount(): number {
-    return this.#backends.keyCount;
+    return this.#pool.agentCount;
   }
 
   add(backend: Backend): void {
-    if (this.#accepts(backend)) this.#backends.add(backend.agentId, backend);
+    if (this.#accepts(backend)) this.#pool.add(backend);
   }
 
   remove(backend: Backend): void {
-    this.#backends.remove(backend.agentId, backend);
+    this.#pool.remove(backend);
   }
 
-  find(): Backend | undefined {
-    return this.#backends.pick(this.#random);
+  choose(_host: string, isUsable: IsUsable): Backend | undefined {
+    return this.#pool.choose(isUsable);
   }
 }
 
-/** The agent that has the host among its identifiers. */
+/** What an agent claims: a name, or addresses. */
+type Destination = string | IpPrefix;
+
+/**
+ * An agent that has the host among its identifiers. Names are compared letter by letter, as upstream
+ * does; addresses as addresses, however they are written. An address counts more than a `cidr` that
+ * contains it, and a longer prefix more than a shorter one.
+ */
 class DestinationHost implements Strategy {
   readonly name = "destHost";
-  readonly #backends = new KeyedBackends();
+  readonly #settings: PoolSettings;
+  readonly #byName = new Map<string, ZonedPool>();
+  readonly #byPrefix = new PrefixTable<ZonedPool>();
+
+  constructor(settings: PoolSettings) {
+    this.#settings = settings;
+  }
 
   get keyCount(): number {
-    return this.#backends.keyCount;
+    return this.#byName.size + this.#byPrefix.size;
   }
 
   add(backend: Backend): void {
-    for (const host of hostsOf(backend)) this.#backends.add(host, backend);
+    for (const destination of destinationsOf(backend)) {
+      let pool = this.#poolOf(destination);
+      if (pool === undefined) {
+        pool = new ZonedPool(this.#settings);
+        if (typeof destination === "string") this.#byName.set(destination, pool);
+        else this.#byPrefix.set(destination, pool);
+      }
+      pool.add(backend);
+    }
   }
 
   remove(backend: Backend): void {
-    for (const host of hostsOf(backend)) this.#backends.remove(host, backend);
+    for (const destination of destinationsOf(backend)) {
+      const pool = this.#poolOf(destination);
+      pool?.remove(backend);
+      if (pool?.agentCount !== 0) continue;
+      if (typeof destination === "string") this.#byName.delete(destination);
+      else this.#byPrefix.delete(destination);
+    }
   }
 
-  find(host: string): Backend | undefined {
-    return this.#backends.get(host);
+  choose(host: string, isUsable: IsUsable): Backend | undefined {
+    const address = parseIpAddress(host);
+    if (address === undefined) return this.#byName.get(host)?.choose(isUsable);
+    return firstNotFailing(choices(this.#byPrefix.matches(address), isUsable));
+  }
+
+  #poolOf(destination: Destination): ZonedPool | undefined {
+    return typeof destination === "string"
+      ? this.#byName.get(destination)
+      : this.#byPrefix.get(destination);
   }
 }
 
-function hostsOf(backend: Backend): Set<string> {
-  const { ipv4, ipv6, host } = backend.identifiers;
-  const hosts = new Set([...ipv4, ...ipv6, ...host]);
-  hosts.delete("");
-  return hosts;
+function* choices(pools: Iterable<ZonedPool>, isUsable: IsUsable): Generator<Backend | undefined> {
+  for (const pool of pools) yield pool.choose(isUsable);
 }
 
-export function makeStrategy(name: ProxyStrategy, random: Random): Strategy {
+/** Repeats do no harm. A `cidr` that is none matches nothing, as a name that nobody asks for. */
+function destinationsOf({ identifiers }: Backend): Destination[] {
+  const { ipv4, ipv6, host, cidr } = identifiers;
+  const hosts = [...ipv4, ...ipv6, ...host].filter((text) => text !== "");
+  return [
+    ...hosts.map((text) => {
+      const address = parseIpAddress(text);
+      return address === undefined ? text : wholePrefix(address);
+    }),
+    ...cidr.flatMap((text) => parseIpPrefix(text) ?? []),
+  ];
+}
+
+export function makeStrategy(name: ProxyStrategy, settings: PoolSettings): Strategy {
   switch (name) {
     case "default":
-      return new AnyAgent(name, () => true, random);
+      return new AnyAgent(name, () => true, settings);
     case "destHost":
-      return new DestinationHost();
+      return new DestinationHost(settings);
     case "defaultRoute":
-      return new AnyAgent(name, (backend) => backend.identifiers.defaultRoute, random);
+      return new AnyAgent(name, (backend) => backend.identifiers.defaultRoute, settings);
   }
 }

@@ -1,6 +1,5 @@
 import { PacketType, SilenceWatch } from "@reachback/common";
 import type {
-  CancelTimer,
   Clock,
   ConnectionId,
   ControlPacket,
@@ -31,11 +30,33 @@ export interface ConnectionTunnel {
   send(packet: ControlPacket): void;
   /** The dial was answered: the connection is known by its id from now on, and has this share. */
   established(connection: Connection): Flow;
-  /** The agent has let a dial run into its deadline. */
-  dialUnanswered(): void;
   /** Nothing of the connection is left. */
   forget(connection: Connection): void;
 }
+
+/** Whoever looks after a dial until it is over: for how long agents are asked, and which one next. */
+export interface DialKeeper {
+  /**
+   * The agent that was asked has failed the dial, which is no longer with it.
+   *
+   * @returns whether another one has been asked; otherwise the dial fails.
+   */
+  askAnother(reason: DialFailureReason): boolean;
+
+  /** The dial is over, one way or another. Called once. */
+  dialOver(): void;
+}
+
+/** Where a dial is while no agent has been asked: there is nobody to tell anything. */
+const NO_TUNNEL: ConnectionTunnel = {
+  agentId: "",
+  hasHalfClose: false,
+  send: () => undefined,
+  established: () => {
+    throw new Error("nobody has been asked");
+  },
+  forget: () => undefined,
+};
 
 /** What a connection needs from the server around it. */
 export interface ConnectionPorts {
@@ -73,17 +94,19 @@ const OUR_REASON_TEXT = {
  *      └──────────────────┴───────────────────finish──────────────────────────┴──▶ closed
  * ```
  *
- * `open`: either side may have finished already (half-closed). `closing`: the agent has been told
- * everything; its CLOSE_RSP comes behind the data that the endpoint has sent, and until then the
- * frontend still receives. There is one way out of every state, which releases whatever the
+ * `dialing`: perhaps with one agent after another, see {@link DialKeeper}; the frontend hears only
+ * how it ends. `open`: either side may have finished already (half-closed). `closing`: the agent has
+ * been told everything; its CLOSE_RSP comes behind the data that the endpoint has sent, and until
+ * then the frontend still receives. There is one way out of every state, which releases whatever the
  * connection holds.
  */
 export class Connection implements FlowOwner {
   readonly request: DialRequest;
-  /** The dial id towards the agent: the frontend's, unless another dial of the tunnel has it. */
-  readonly wireDialId: DialId;
 
-  readonly #tunnel: ConnectionTunnel;
+  readonly #keeper: DialKeeper;
+  /** Another one may be asked while the dial goes on; then it is this one to the end. */
+  #tunnel = NO_TUNNEL;
+  #wireDialId: DialId;
   readonly #frontend: FrontendEnd;
   readonly #ports: ConnectionPorts;
   readonly #startedAtMs: number;
@@ -101,7 +124,6 @@ export class Connection implements FlowOwner {
   #isAbandoned = false;
   /** Watches a connection that one side has finished. */
   #silence: SilenceWatch | undefined;
-  #cancelDeadline: CancelTimer | undefined;
   #bytesToAgent = 0;
   #bytesFromAgent = 0;
   /** Received bytes that the frontend has not passed on. */
@@ -109,14 +131,13 @@ export class Connection implements FlowOwner {
 
   constructor(
     request: DialRequest,
-    wireDialId: DialId,
-    tunnel: ConnectionTunnel,
     frontend: FrontendEnd,
+    keeper: DialKeeper,
     ports: ConnectionPorts,
   ) {
     this.request = request;
-    this.wireDialId = wireDialId;
-    this.#tunnel = tunnel;
+    this.#wireDialId = request.dialId;
+    this.#keeper = keeper;
     this.#frontend = frontend;
     this.#ports = ports;
     this.#startedAtMs = ports.clock.now();
@@ -127,6 +148,11 @@ export class Connection implements FlowOwner {
     return this.#connectionId;
   }
 
+  /** The dial id towards the agent: the frontend's, unless another dial of the tunnel has it. */
+  get wireDialId(): DialId {
+    return this.#wireDialId;
+  }
+
   get isDialing(): boolean {
     return this.#state === "dialing";
   }
@@ -135,21 +161,32 @@ export class Connection implements FlowOwner {
     return this.#state === "closed";
   }
 
-  /** Send the request to the agent. @param timeoutMs - For the answer; 0 for ever. */
-  dial(timeoutMs: number): void {
-    if (timeoutMs > 0) {
-      this.#cancelDeadline = this.#ports.clock.schedule(timeoutMs, () => {
-        this.#giveUpDial();
-        this.#tunnel.dialUnanswered();
-        this.#dialFailed({ kind: "timeout" }, "backend_dial_timeout");
-      });
-    }
-    this.#tunnel.send({
+  /** Send the request to an agent, after any other has been told to forget it. */
+  ask(tunnel: ConnectionTunnel, wireDialId: DialId): void {
+    this.#tunnel = tunnel;
+    this.#wireDialId = wireDialId;
+    tunnel.send({
       type: PacketType.DIAL_REQ,
-      dialId: this.wireDialId,
+      dialId: wireDialId,
       protocol: this.request.protocol,
       address: this.request.address,
     });
+  }
+
+  /** The agent has had its time: tell it to forget the dial, and ask another one, if there is one. */
+  dialUnanswered(): void {
+    if (this.#state !== "dialing") return;
+    this.#tunnel.send({ type: PacketType.DIAL_CLS, dialId: this.wireDialId });
+    this.#agentFailed({ kind: "timeout" }, "backend_dial_timeout");
+  }
+
+  /** Nobody can be asked. */
+  dialFailed(failure: DialFailure, reason: DialFailureReason): void {
+    if (this.#state !== "dialing") return;
+    this.#ports.metrics.dialFailed(reason);
+    this.#logDialFailure(reason, "error" in failure ? failure.error : undefined);
+    this.#release();
+    this.#frontend.dialFailed(failure);
   }
 
   // Called by the frontend
@@ -207,7 +244,7 @@ export class Connection implements FlowOwner {
   /** The frontend has no more use for the connection, or for the dial. Idempotent. */
   abandon(reason: CloseReason): void {
     if (this.#state === "dialing") {
-      this.#giveUpDial();
+      this.#tunnel.send({ type: PacketType.DIAL_CLS, dialId: this.wireDialId });
       this.#ports.metrics.dialFailed("frontend_close");
       this.#logDialFailure("frontend_close");
       this.#release();
@@ -237,7 +274,7 @@ export class Connection implements FlowOwner {
   dialed(connectionId: ConnectionId): void {
     if (this.#state !== "dialing") return;
     this.#state = "open";
-    this.#cancelDeadline?.();
+    this.#keeper.dialOver();
     this.#connectionId = connectionId;
     this.#openedAtMs = this.#ports.clock.now();
     this.#flow = this.#tunnel.established(this);
@@ -250,12 +287,12 @@ export class Connection implements FlowOwner {
 
   /** The agent could not reach the endpoint. */
   dialRefused(error: string): void {
-    this.#dialFailed({ kind: "refused", error }, "error_response");
+    this.dialFailed({ kind: "refused", error }, "error_response");
   }
 
   /** The agent dropped the dial. */
   dialDropped(): void {
-    this.#dialFailed({ kind: "dropped" }, "backend_close");
+    this.#agentFailed({ kind: "dropped" }, "backend_close");
   }
 
   /** Bytes from the endpoint. */
@@ -322,12 +359,9 @@ export class Connection implements FlowOwner {
 
   /** The tunnel has ended, by itself or because this server stops. */
   tunnelLost(reason: "agent_lost" | "shutdown"): void {
-    if (this.#state === "dialing") this.#dialFailed({ kind: "agentLost" }, "backend_close");
-    else this.#finish(reason, TUNNEL_LOST_TEXT[reason]);
-  }
-
-  #giveUpDial(): void {
-    this.#tunnel.send({ type: PacketType.DIAL_CLS, dialId: this.wireDialId });
+    if (this.#state !== "dialing") this.#finish(reason, TUNNEL_LOST_TEXT[reason]);
+    else if (reason === "shutdown") this.dialFailed({ kind: "agentLost" }, "backend_close");
+    else this.#agentFailed({ kind: "agentLost" }, "backend_close");
   }
 
   #sendCloseRequest(): void {
@@ -390,12 +424,11 @@ export class Connection implements FlowOwner {
     this.#finish(reason, OUR_REASON_TEXT[reason]);
   }
 
-  #dialFailed(failure: DialFailure, reason: DialFailureReason): void {
+  /** The dial failed through no fault of the endpoint's: another agent may do better. */
+  #agentFailed(failure: DialFailure, reason: DialFailureReason): void {
     if (this.#state !== "dialing") return;
-    this.#ports.metrics.dialFailed(reason);
-    this.#logDialFailure(reason, failure.kind === "refused" ? failure.error : undefined);
-    this.#release();
-    this.#frontend.dialFailed(failure);
+    this.#tunnel.forget(this);
+    if (!this.#keeper.askAnother(reason)) this.dialFailed(failure, reason);
   }
 
   #finish(reason: CloseReason, error: string): void {
@@ -416,8 +449,8 @@ export class Connection implements FlowOwner {
   }
 
   #release(): void {
+    if (this.#state === "dialing") this.#keeper.dialOver();
     this.#state = "closed";
-    this.#cancelDeadline?.();
     this.#silence?.stop();
     this.#flow?.close();
     this.#tunnel.forget(this);

@@ -1,28 +1,58 @@
+import type { Backend } from "../backend/backend.ts";
 import type { BackendRegistry } from "../backend/backend-registry.ts";
-import type { ServerMetrics } from "../metrics.ts";
-import type { Logger } from "@reachback/common";
 import { MAX_ADDRESS_LENGTH } from "../limits.ts";
-import type { Connection, DialRequest } from "./connection.ts";
-import type { FrontendEnd } from "./frontend-end.ts";
+import type { DialFailureReason } from "../metrics.ts";
+import type { Connection, ConnectionPorts, DialRequest } from "./connection.ts";
+import { isAt } from "./dial-limits.ts";
+import type { DialLimits } from "./dial-limits.ts";
+import type { DialFailure, FrontendEnd } from "./frontend-end.ts";
+import { PendingDial } from "./pending-dial.ts";
+import type { DialDesk } from "./pending-dial.ts";
 
-/** Finds a backend for each dial of a frontend. */
+/** Why a dial is turned away before any agent is asked. */
+interface Refusal {
+  readonly failure: DialFailure;
+  readonly reason: DialFailureReason;
+}
+
+/** Finds agents for the dials of frontends, and bounds how many dials there are. */
 export class DialBroker {
   readonly #registry: BackendRegistry;
-  readonly #metrics: ServerMetrics;
-  readonly #logger: Logger;
-  readonly #timeoutMs: number;
+  readonly #limits: DialLimits;
+  readonly #ports: ConnectionPorts;
+  readonly #desk: DialDesk;
+  readonly #pending = new Set<PendingDial>();
+  #heldCount = 0;
 
-  /** @param timeoutMs - For the answer of the agent; 0 for ever. */
-  constructor(
-    registry: BackendRegistry,
-    timeoutMs: number,
-    metrics: ServerMetrics,
-    logger: Logger,
-  ) {
+  constructor(registry: BackendRegistry, limits: DialLimits, ports: ConnectionPorts) {
     this.#registry = registry;
-    this.#timeoutMs = timeoutMs;
-    this.#metrics = metrics;
-    this.#logger = logger;
+    this.#limits = limits;
+    this.#ports = ports;
+    this.#desk = {
+      limits,
+      ports: {
+        ...ports,
+        connectionEnded: () => {
+          this.#heldCount--;
+          ports.connectionEnded();
+        },
+      },
+      choose: (address, tried) => this.#choose(address, tried),
+      forget: (dial) => this.#pending.delete(dial),
+    };
+    registry.onAdded(() => {
+      for (const dial of [...this.#pending]) dial.agentCame();
+    });
+  }
+
+  /** Dials that have no outcome yet, those that wait for the first agent included. */
+  get pendingDialCount(): number {
+    return this.#pending.size;
+  }
+
+  /** Connections and pending dials. */
+  get heldCount(): number {
+    return this.#heldCount;
   }
 
   /**
@@ -35,13 +65,66 @@ export class DialBroker {
       frontend.dialFailed({ kind: "refused", error: "dial tcp: address too long" });
       return undefined;
     }
-    const backend = this.#registry.find(address);
-    if (backend === undefined) {
-      this.#metrics.dialFailed("no_agent");
-      this.#logger.warn("dial.failed", { reason: "no_agent", address });
-      frontend.dialFailed({ kind: "noAgent" });
+    const limit = this.#limitReached();
+    const backend = limit === undefined ? this.#choose(address) : undefined;
+    const mayHold = this.#limits.startupDialHoldMs > 0 && !this.#registry.hasHadBackend;
+    if (limit !== undefined || (backend === undefined && !mayHold)) {
+      const { failure, reason } = limit ?? this.#whyNobody(address);
+      this.#ports.metrics.dialFailed(reason);
+      this.#ports.logger.warn("dial.failed", { reason, address });
+      frontend.dialFailed(failure);
       return undefined;
     }
-    return backend.dial(request, frontend, this.#timeoutMs);
+    const dial = new PendingDial(request, frontend, this.#desk);
+    this.#pending.add(dial);
+    this.#heldCount++;
+    if (backend === undefined) dial.hold();
+    else dial.begin(backend);
+    return dial.connection;
   }
+
+  /** Give up the dials that still wait for the first agent. */
+  end(): void {
+    for (const dial of [...this.#pending]) dial.end();
+  }
+
+  #choose(address: string, tried?: Backend): Backend | undefined {
+    const { maxConnectionsPerAgent } = this.#limits;
+    return this.#registry.choose(
+      address,
+      (backend) => backend !== tried && !isAt(maxConnectionsPerAgent, backend.heldCount),
+    );
+  }
+
+  #limitReached(): Refusal | undefined {
+    const { maxPendingDials, maxConnections } = this.#limits;
+    if (isAt(maxPendingDials, this.#pending.size)) {
+      return limitRefusal(
+        "pending_dials_limit",
+        `too many pending dials: ${maxPendingDials} wait for an answer (--max-pending-dials)`,
+      );
+    }
+    if (isAt(maxConnections, this.#heldCount)) {
+      return limitRefusal(
+        "connections_limit",
+        `too many connections: ${maxConnections} are open or being dialed (--max-connections)`,
+      );
+    }
+    return undefined;
+  }
+
+  #whyNobody(address: string): Refusal {
+    if (this.#registry.choose(address) === undefined) {
+      return { failure: { kind: "noAgent" }, reason: "no_agent" };
+    }
+    const { maxConnectionsPerAgent } = this.#limits;
+    return limitRefusal(
+      "agent_connections_limit",
+      `too many connections: each agent for this address has ${maxConnectionsPerAgent} (--max-connections-per-agent)`,
+    );
+  }
+}
+
+function limitRefusal(reason: DialFailureReason, error: string): Refusal {
+  return { failure: { kind: "limit", error }, reason };
 }

@@ -5,6 +5,8 @@ import type { CloseReason } from "./close-reason.ts";
 export type DialFailure =
   /** No agent can take it. */
   | { readonly kind: "noAgent" }
+  /** As many dials or connections as there may be; `error` says which limit it is. */
+  | { readonly kind: "limit"; readonly error: string }
   /** The agent could not reach the endpoint; `error` is its text, in Go's words. */
   | { readonly kind: "refused"; readonly error: string }
   /** The agent's tunnel ended before it answered. */

@@ -21,6 +21,8 @@ export function dialFailureAnswer(failure: DialFailure): string {
         `HTTP/1.1 ${statusOfDialError(failure.error)}\r\nConnection: close\r\n${TEXT_UTF8}\r\n` +
         failure.error
       );
+    case "limit":
+      return errorAnswer("503 Service Unavailable", failure.error);
     case "agentLost":
       return (
         `HTTP/1.1 502 Bad Gateway\r\n${TEXT_UTF8}\r\n` +

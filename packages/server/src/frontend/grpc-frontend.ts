@@ -331,6 +331,7 @@ function dialErrorText(failure: Exclude<DialFailure, { kind: "dropped" }>): stri
   switch (failure.kind) {
     case "noAgent":
       return "No agent available";
+    case "limit":
     case "refused":
       return failure.error;
     case "agentLost":

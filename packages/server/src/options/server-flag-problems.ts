@@ -31,6 +31,7 @@ export function serverFlagProblems({ values }: ServerFlags, fileExists: FileExis
     ...frontendProblems(values),
     ...weakTlsProblems(values),
     ...negativeDurationProblems(values),
+    ...negativeLimitProblems(values),
     ...unsupportedFeatureProblems(values),
   ].map((problem) => `${PREFIX} ${problem}`);
 
@@ -214,14 +215,31 @@ function weakTlsProblems(values: Values): string[] {
 }
 
 function negativeDurationProblems(values: Values): string[] {
-  return negativeProblems(values, ["keepalive-time", "frontend-keepalive-time"]);
+  return negativeProblems(values, [
+    "keepalive-time",
+    "frontend-keepalive-time",
+    "startup-dial-hold",
+  ]);
+}
+
+function negativeLimitProblems(values: Values): string[] {
+  const flags = [
+    "max-pending-dials",
+    "max-connections",
+    "max-connections-per-agent",
+    "max-tunnels-per-identity",
+  ] as const;
+  return flags
+    .filter((flag) => values[flag] < 0)
+    .map((flag) => `${flag} must be >= 0, got ${values[flag]}; 0 means no limit`);
 }
 
 type DurationFlag =
   | "graceful-shutdown-timeout"
   | "backend-dial-timeout"
   | "keepalive-time"
-  | "frontend-keepalive-time";
+  | "frontend-keepalive-time"
+  | "startup-dial-hold";
 
 function negativeProblems(values: Values, flags: readonly DurationFlag[]): string[] {
   return flags

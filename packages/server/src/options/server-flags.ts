@@ -11,6 +11,7 @@ import {
 import type { FlagTable } from "@reachback/common";
 import { fileModeType } from "./file-mode-type.ts";
 import { frontendListType } from "./frontend-spec.ts";
+import { LIMIT_FLAGS } from "./limit-flags.ts";
 
 const SECOND_MS = 1_000;
 const HOUR_MS = 3_600_000;
@@ -175,12 +176,25 @@ export const SERVER_FLAGS = {
     group: AGENTS,
     help: "How to pick an agent, tried in order: destHost (it claims the destination), defaultRoute (it claims the rest), default (any).",
   },
+  zone: {
+    type: stringType,
+    placeholder: "name",
+    default: "",
+    group: AGENTS,
+    help: "Zone of this server: agents with the same zone= among their --agent-identifiers are preferred while one of them is well. Empty means no preference.",
+  },
 
   "backend-dial-timeout": {
     type: durationType,
     default: 10 * SECOND_MS,
     group: CONNECTIONS,
-    help: "Time for an agent to open a connection before the client gets an error; 0 means no limit, as upstream's default does.",
+    help: "Time for an agent to open a connection before the client gets an error; 0 means no limit, as upstream's default does. An agent that says nothing for 6s is given up for another one.",
+  },
+  "startup-dial-hold": {
+    type: durationType,
+    default: 0,
+    group: CONNECTIONS,
+    help: "Time that a request may wait for the first agent to connect after a start, instead of failing at once.",
   },
   "graceful-shutdown-timeout": {
     type: durationType,
@@ -331,6 +345,7 @@ export const SERVER_FLAGS = {
     help: "Without effect.",
   },
 
+  ...LIMIT_FLAGS,
   ...FLOW_FLAGS,
   ...KLOG_FLAGS,
 } as const satisfies FlagTable;

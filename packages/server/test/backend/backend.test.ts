@@ -22,7 +22,7 @@ function setup(options: FakeAgentOptions = {}) {
     dial: (timeoutMs = 0, id = ++lastDialId) => {
       const frontend = new FakeFrontend();
       const request = { dialId: dialId(id), protocol: "tcp", address: "endpoint:80" };
-      return { frontend, connection: agent.backend.dial(request, frontend, timeoutMs) };
+      return { frontend, connection: agent.dial(request, frontend, timeoutMs) };
     },
   };
 }
@@ -56,7 +56,7 @@ const closeRequest = (id: number): ControlPacket => ({
 });
 
 /** Connections that have ended, by reason. */
-async function reasons({ registry }: FakeAgent): Promise<Record<string, number>> {
+async function reasons({ registry }: Pick<FakeAgent, "registry">): Promise<Record<string, number>> {
   const samples = readExposition(await registry.exposition());
   return Object.fromEntries(
     samples
@@ -66,7 +66,9 @@ async function reasons({ registry }: FakeAgent): Promise<Record<string, number>>
 }
 
 /** Dials that have failed, by reason. */
-async function failures({ registry }: FakeAgent): Promise<Record<string, number>> {
+async function failures({
+  registry,
+}: Pick<FakeAgent, "registry">): Promise<Record<string, number>> {
   const samples = readExposition(await registry.exposition());
   return Object.fromEntries(
     samples
@@ -227,20 +229,25 @@ describe("Backend", () => {
     const clock = new ManualClock();
     const { backend, dial, carrier } = setup({ clock });
     const { frontend } = dial(10_000);
-    clock.advance(9_999);
+    clock.advance(5_999);
+    assert.equal(backend.standing, "sound");
+    clock.advance(1);
+    assert.equal(backend.standing, "failing", "no endpoint takes an agent as long");
+    clock.advance(3_999);
     assert.deepEqual(frontend.told, []);
-    assert.equal(backend.isLastResort, false);
     clock.advance(1);
     assert.deepEqual(frontend.told, ["dialFailed timeout"]);
     assert.deepEqual(carrier.sent, [dialRequest(1), dialClose(1)]);
-    assert.equal(backend.isLastResort, true);
+    assert.equal(backend.standing, "failing");
     assert.equal(clock.pendingTimers, 0);
   });
 
-  it("sets no timer for a dial without a deadline, and leaves none behind an answer", () => {
+  it("leaves no timer behind an answer, nor for a dial without a deadline once it is late", () => {
     const clock = new ManualClock();
     const { backend, dial } = setup({ clock });
     dial(0);
+    assert.equal(clock.pendingTimers, 1);
+    clock.advance(6_000);
     assert.equal(clock.pendingTimers, 0);
     dial(10_000);
     assert.equal(clock.pendingTimers, 1);
@@ -365,7 +372,7 @@ describe("Backend", () => {
     backend.ended();
     assert.equal(carrier.isClosed, true);
     backend.closed(OK_STATUS);
-    assert.deepEqual(events, ["leaving", "agent_lost", "closed 0"]);
+    assert.deepEqual(events, ["leaving", "agent_lost", "leaving", "closed 0"]);
   });
 
   it("counts why connections ended and dials failed", async () => {

@@ -1,19 +1,21 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { PacketType } from "@reachback/common";
-import { SeededRandom } from "@reachback/common/testing";
+import { ManualClock, SeededRandom } from "@reachback/common/testing";
 import { BackendRegistry, hostOfAddress } from "../../src/backend/backend-registry.ts";
 import type { Backend } from "../../src/backend/backend.ts";
 import type { ProxyStrategy } from "../../src/options/proxy-strategies.ts";
 import { fakeAgent } from "../fake-agent.ts";
 
-function setup(strategies: readonly ProxyStrategy[]) {
-  const registry = new BackendRegistry(strategies, new SeededRandom(7));
+function setup(strategies: readonly ProxyStrategy[], zone = "") {
+  const registry = new BackendRegistry(strategies, { zone, random: new SeededRandom(7) });
+  const clock = new ManualClock();
   return {
     registry,
+    clock,
     /** Connect an agent. */
     add: (agentId: string, identifiers = ""): Backend => {
-      const { backend } = fakeAgent({ agentId, identifiers });
+      const { backend } = fakeAgent({ agentId, identifiers, clock });
       registry.add(backend);
       return backend;
     },
@@ -21,7 +23,7 @@ function setup(strategies: readonly ProxyStrategy[]) {
     choices: (address: string): Record<string, number> => {
       const counts: Record<string, number> = {};
       for (let i = 0; i < 100; i++) {
-        const agentId = registry.find(address)?.agentId ?? "nobody";
+        const agentId = registry.choose(address)?.agentId ?? "nobody";
         counts[agentId] = (counts[agentId] ?? 0) + 1;
       }
       return counts;
@@ -66,25 +68,49 @@ describe("strategy default", () => {
   it("takes the oldest tunnel of an agent, and a newer one when that drains or ends", () => {
     const { registry, add } = setup(["default"]);
     const [first, second, third] = [add("a"), add("a"), add("a")];
-    assert.equal(registry.find("h:1"), first);
+    assert.equal(registry.choose("h:1"), first);
     drain(first);
-    assert.equal(registry.find("h:1"), second);
+    assert.equal(registry.choose("h:1"), second);
     registry.remove(second);
-    assert.equal(registry.find("h:1"), third);
+    assert.equal(registry.choose("h:1"), third);
     registry.remove(third);
-    assert.equal(registry.find("h:1"), first);
+    assert.equal(registry.choose("h:1"), first);
     registry.remove(first);
-    assert.equal(registry.find("h:1"), undefined);
+    assert.equal(registry.choose("h:1"), undefined);
   });
 
-  it("prefers others to an agent that lets dials time out, until it is heard again", () => {
-    const { registry, add } = setup(["default"]);
-    const lost = add("a");
-    const successor = add("a");
-    lost.dialUnanswered();
-    assert.equal(registry.find("h:1"), successor);
-    lost.data(0 as never, Buffer.from("a sign of life"), true);
-    assert.equal(registry.find("h:1"), lost);
+  it("prefers others to an agent that lets dials time out, until its probation is over", () => {
+    const { clock, add, choices } = setup(["default"]);
+    const lost = add("lost");
+    add("other");
+    lost.dialUnanswered(clock.now());
+    assert.deepEqual(choices("h:1"), { other: 100 });
+    clock.advance(4_999);
+    assert.deepEqual(choices("h:1"), { other: 100 });
+    clock.advance(1);
+    assert.deepEqual(choices("h:1"), { lost: 50, other: 50 });
+  });
+
+  it("still uses agents that fail when all do, and those that drain before them", () => {
+    const { clock, add, choices } = setup(["default"]);
+    const [a, b, c] = [add("a"), add("b"), add("c")];
+    for (const agent of [a, b]) agent.dialUnanswered(clock.now());
+    drain(c);
+    assert.deepEqual(choices("h:1"), { c: 100 });
+    c.dialUnanswered(clock.now());
+    assert.deepEqual(Object.keys(choices("h:1")).sort(), ["a", "b", "c"]);
+  });
+
+  it("prefers a newer tunnel of an agent that has come to stay, if the older one is silent", () => {
+    const { registry, clock, add } = setup(["default"]);
+    const older = add("a");
+    clock.advance(60_000);
+    const newer = add("a");
+    assert.equal(registry.choose("h:1"), older, "the newer one may be a duplicate");
+    clock.advance(2_000);
+    assert.equal(registry.choose("h:1"), newer);
+    older.data(0 as never, Buffer.from("a sign of life"), true);
+    assert.equal(registry.choose("h:1"), older);
   });
 
   it("chooses all the same after many have come and gone", () => {
@@ -103,12 +129,26 @@ describe("strategy destHost", () => {
     ["ipv4=10.0.0.1", "10.0.0.2:80", false],
     ["ipv4=10.0.0.1&ipv4=10.0.0.2", "10.0.0.2:80", true],
     ["ipv6=fd00::1", "[fd00::1]:80", true],
-    ["ipv6=fd00::1", "[fd00:0::1]:80", false, "no address is made canonical"],
+    ["ipv6=fd00::1", "[fd00:0::1]:80", true, "which is the same address"],
+    ["ipv6=FD00:0:0:0:0:0:0:1", "[fd00::1]:80", true, "which is the same address"],
+    ["ipv4=10.0.0.1", "[::ffff:10.0.0.1]:80", true, "which is the same address"],
+    ["ipv6=::ffff:a00:1", "10.0.0.1:80", true, "which is the same address"],
+    ["ipv4=10.0.0.1", "010.0.0.1:80", false, "which is no address"],
+    ["ipv4=${HOST_IP}", "${HOST_IP}:80", true, "which is a name"],
+    ["ipv6=fe80::1", "[fe80::1%eth0]:80", false, "a zone is another machine's business"],
     ["host=node-1", "node-1:10250", true],
     ["host=node-1", "NODE-1:10250", false, "case counts"],
     ["host=node-1&ipv4=10.0.0.1&ipv6=fd00::1", "10.0.0.1:10250", true],
     ["host=a%20b", "a b:1", true],
-    ["cidr=10.0.0.0/8", "10.0.0.1:80", false, "cidr is used by nothing"],
+    ["cidr=10.0.0.0/8", "10.0.0.1:80", true],
+    ["cidr=10.9.8.7/8", "10.0.0.1:80", true, "bits behind the prefix do not matter"],
+    ["cidr=10.0.0.0/8", "11.0.0.1:80", false],
+    ["cidr=fd00::/8", "[fdff::1]:80", true],
+    ["cidr=::/0", "10.0.0.1:80", false, "which is of the other family"],
+    ["cidr=0.0.0.0/0", "10.0.0.1:80", true],
+    ["cidr=10.0.0.0/33", "10.0.0.1:80", false, "which is no prefix"],
+    ["cidr=10.0.0.0", "10.0.0.0:80", false, "which is no prefix"],
+    ["cidr=10.0.0.0/8", "node-1:80", false],
     ["default-route=true", "10.0.0.1:80", false],
     ["host=", ":80", false, "an empty host never matches"],
     ["ipv4=", "", false],
@@ -118,22 +158,45 @@ describe("strategy destHost", () => {
     it(`${found ? "finds" : "does not find"} "${identifiers}" for ${address} ${why}`, () => {
       const { registry, add } = setup(["destHost"]);
       const agent = add("a", identifiers);
-      assert.equal(registry.find(address), found ? agent : undefined);
+      assert.equal(registry.choose(address), found ? agent : undefined);
     });
   }
 
-  it("shares an identifier among agents: the first that does not drain", () => {
-    const { registry, add } = setup(["destHost"]);
+  it("shares an identifier among its agents evenly, those that drain last", () => {
+    const { registry, add, choices } = setup(["destHost"]);
     const [a, b, c] = ["a", "b", "c"].map((agentId) => add(agentId, "ipv4=10.0.0.1"));
     assert.ok(a && b && c);
-    assert.equal(registry.find("10.0.0.1:80"), a);
+    for (const share of Object.values(choices("10.0.0.1:80"))) {
+      assert.ok(share >= 25 && share <= 42, String(share));
+    }
     drain(a);
-    assert.equal(registry.find("10.0.0.1:80"), b);
-    registry.remove(b);
-    assert.equal(registry.find("10.0.0.1:80"), c);
-    drain(c);
-    assert.equal(registry.find("10.0.0.1:80"), a, "all drain: the first");
+    assert.deepEqual(choices("10.0.0.1:80"), { b: 50, c: 50 });
+    drain(b);
+    registry.remove(c);
+    assert.deepEqual(choices("10.0.0.1:80"), { a: 50, b: 50 });
     assert.deepEqual(registry.keyCounts(), new Map([["destHost", 1]]));
+  });
+
+  it("goes by the longest prefix, an exact address being the longest", () => {
+    const { registry, add } = setup(["destHost"]);
+    const wide = add("wide", "cidr=10.0.0.0/8");
+    const narrow = add("narrow", "cidr=10.1.0.0/16");
+    const exact = add("exact", "ipv4=10.1.2.3");
+    assert.equal(registry.choose("10.1.2.3:80"), exact);
+    assert.equal(registry.choose("10.1.2.4:80"), narrow);
+    assert.equal(registry.choose("10.2.0.1:80"), wide);
+    registry.remove(narrow);
+    assert.equal(registry.choose("10.1.2.4:80"), wide);
+  });
+
+  it("goes by a shorter prefix while the agents of the longer one fail", () => {
+    const { registry, clock, add } = setup(["destHost"]);
+    const wide = add("wide", "cidr=10.0.0.0/8");
+    const exact = add("exact", "ipv4=10.1.2.3");
+    exact.dialUnanswered(clock.now());
+    assert.equal(registry.choose("10.1.2.3:80"), wide);
+    wide.dialUnanswered(clock.now());
+    assert.equal(registry.choose("10.1.2.3:80"), exact);
   });
 
   it("counts identifiers, each once", () => {
@@ -160,16 +223,40 @@ describe("strategy defaultRoute", () => {
   });
 });
 
+describe("a server with a zone", () => {
+  it("prefers its own zone while one agent in it is well, and then spills over at once", () => {
+    const { registry, clock, add, choices } = setup(["default"], "west");
+    const [one, other] = [add("west-1", "zone=west"), add("west-2", "zone=west")];
+    add("east-1", "zone=east");
+    add("nowhere");
+    assert.deepEqual(choices("h:1"), { "west-1": 50, "west-2": 50 });
+    drain(one);
+    assert.deepEqual(choices("h:1"), { "west-2": 100 });
+    other.dialUnanswered(clock.now());
+    assert.deepEqual(Object.keys(choices("h:1")).sort(), ["east-1", "nowhere"]);
+    registry.remove(one);
+    clock.advance(5_000);
+    assert.deepEqual(choices("h:1"), { "west-2": 100 });
+  });
+
+  it("goes by the destination first", () => {
+    const { registry, add } = setup(["destHost", "default"], "west");
+    add("west-1", "zone=west");
+    const exact = add("east-1", "zone=east&ipv4=10.0.0.1");
+    assert.equal(registry.choose("10.0.0.1:80"), exact);
+  });
+});
+
 describe("strategies in a row", () => {
   it("are asked in their order", () => {
     const { registry, add } = setup(["destHost", "defaultRoute", "default"]);
     const any = add("any");
-    assert.equal(registry.find("10.0.0.1:80"), any);
+    assert.equal(registry.choose("10.0.0.1:80"), any);
     const router = add("router", "default-route=true");
-    assert.equal(registry.find("10.0.0.1:80"), router);
+    assert.equal(registry.choose("10.0.0.1:80"), router);
     const exact = add("exact", "ipv4=10.0.0.1");
-    assert.equal(registry.find("10.0.0.1:80"), exact);
-    assert.equal(registry.find("10.0.0.2:80"), router);
+    assert.equal(registry.choose("10.0.0.1:80"), exact);
+    assert.equal(registry.choose("10.0.0.2:80"), router);
   });
 
   it("stay with a draining exact match", () => {
@@ -177,7 +264,17 @@ describe("strategies in a row", () => {
     add("any");
     const exact = add("exact", "ipv4=10.0.0.1");
     drain(exact);
-    assert.equal(registry.find("10.0.0.1:80"), exact);
+    assert.equal(registry.choose("10.0.0.1:80"), exact);
+  });
+
+  it("pass over an exact match that does not answer, if another is well", () => {
+    const { registry, clock, add } = setup(["destHost", "default"]);
+    const any = add("any");
+    const exact = add("exact", "ipv4=10.0.0.1");
+    exact.dialUnanswered(clock.now());
+    assert.equal(registry.choose("10.0.0.1:80"), any);
+    any.dialUnanswered(clock.now());
+    assert.equal(registry.choose("10.0.0.1:80"), exact);
   });
 
   it("are ready when the first is", () => {
@@ -196,9 +293,9 @@ describe("strategies in a row", () => {
   it("may be the same one twice", () => {
     const { registry, add } = setup(["default", "default"]);
     const agent = add("a");
-    assert.equal(registry.find("h:1"), agent);
+    assert.equal(registry.choose("h:1"), agent);
     registry.remove(agent);
-    assert.equal(registry.find("h:1"), undefined);
+    assert.equal(registry.choose("h:1"), undefined);
   });
 
   it("choose a tunnel that is about to end no more, but it still counts until it has", () => {
@@ -206,7 +303,7 @@ describe("strategies in a row", () => {
     const agent = add("a");
     registry.retire(agent);
     registry.retire(agent);
-    assert.equal(registry.find("h:1"), undefined);
+    assert.equal(registry.choose("h:1"), undefined);
     assert.equal(registry.backends.size, 1);
     registry.remove(agent);
     assert.equal(registry.backends.size, 0);

@@ -13,7 +13,7 @@ import { BackendRegistry } from "../../src/backend/backend-registry.ts";
 import { DialBroker } from "../../src/dial/dial-broker.ts";
 import { ConnectFrontend } from "../../src/frontend/connect-frontend.ts";
 import { ServerMetrics } from "../../src/metrics.ts";
-import { connectionId, fakeAgent } from "../fake-agent.ts";
+import { NO_LIMITS, connectionId, fakeAgent } from "../fake-agent.ts";
 
 // The CONNECT frontend on real sockets, with a clock that the test moves.
 
@@ -22,13 +22,19 @@ const REQUEST = "CONNECT endpoint:80 HTTP/1.1\r\n\r\n";
 
 async function setup(t: TestContext) {
   const clock = new ManualClock();
-  const registry = new BackendRegistry(["default"], new SeededRandom(1));
+  const registry = new BackendRegistry(["default"], { zone: "", random: new SeededRandom(1) });
   const agent = fakeAgent();
   registry.add(agent.backend);
   const metrics = new ServerMetrics(new MetricRegistry());
   const frontend = new ConnectFrontend(
     { ...LIMITS, socketLimits: { closeStallMs: 10_000 } },
-    new DialBroker(registry, 0, metrics, silentLogger),
+    new DialBroker(registry, NO_LIMITS, {
+      clock,
+      metrics,
+      logger: silentLogger,
+      halfCloseTimeoutMs: 10_000,
+      connectionEnded: () => undefined,
+    }),
     clock,
     new SeededRandom(2),
   );
@@ -183,6 +189,9 @@ describe("ConnectFrontend", () => {
     const client = await open();
     assert.equal(clock.pendingTimers, 1);
     await client.say(REQUEST);
+    // The one for the head is gone, the agent has one for its answer.
+    assert.equal(clock.pendingTimers, 1);
+    clock.advance(6_000);
     assert.equal(clock.pendingTimers, 0);
     assert.deepEqual([frontend.requestCount, agent.backend.pendingDialCount], [1, 1]);
     client.socket.destroy();
