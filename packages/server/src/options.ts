@@ -4,6 +4,8 @@ import type { FrontendSpec } from "./options/frontend-spec.ts";
 import { isFrontendProtocol } from "./options/frontend-spec.ts";
 import type { ProxyStrategy } from "./options/proxy-strategies.ts";
 import { proxyStrategiesFrom } from "./options/proxy-strategies.ts";
+import { readyStrategiesFrom } from "./options/ready-strategies.ts";
+import type { ReadyStrategies } from "./options/ready-strategies.ts";
 import {
   chosenCipherSuites,
   firstAddress,
@@ -43,6 +45,7 @@ export interface ServerOptions {
   readonly clusterCaCertPath: string;
   readonly allowUnauthenticatedAgents: boolean;
   readonly keepaliveTimeMs: number;
+  readonly keepaliveTimeoutMs: number;
 
   /** Tried in order; may repeat one. Never empty. */
   readonly proxyStrategies: readonly ProxyStrategy[];
@@ -60,6 +63,7 @@ export interface ServerOptions {
   /** Empty for all interfaces, here and below. */
   readonly healthBindAddress: string;
   readonly healthPort: number;
+  readonly readyStrategies: ReadyStrategies;
   readonly adminBindAddress: string;
   readonly adminPort: number;
   readonly enableProfiling: boolean;
@@ -92,7 +96,7 @@ export function resolveServerOptions(flags: ServerFlags, ports: OptionPorts): Se
     serverKeyPath: values["server-key"],
     serverCaCertPath: values["server-ca-cert"],
     allowUnauthenticatedFrontends: values["insecure-allow-unauthenticated-frontends"],
-    frontendKeepaliveTimeMs: values["frontend-keepalive-time"],
+    frontendKeepaliveTimeMs: orNever(values["frontend-keepalive-time"]),
 
     agentBindAddress: values["agent-bind-address"],
     agentPort: values["agent-port"],
@@ -100,7 +104,8 @@ export function resolveServerOptions(flags: ServerFlags, ports: OptionPorts): Se
     clusterKeyPath: values["cluster-key"],
     clusterCaCertPath: values["cluster-ca-cert"],
     allowUnauthenticatedAgents: values["insecure-allow-unauthenticated-agents"],
-    keepaliveTimeMs: values["keepalive-time"],
+    keepaliveTimeMs: orNever(values["keepalive-time"]),
+    keepaliveTimeoutMs: values["keepalive-timeout"],
 
     proxyStrategies: proxyStrategiesFrom(values["proxy-strategies"]),
     backendDialTimeoutMs: values["backend-dial-timeout"],
@@ -112,6 +117,7 @@ export function resolveServerOptions(flags: ServerFlags, ports: OptionPorts): Se
 
     healthBindAddress: values["health-bind-address"],
     healthPort: values["health-port"],
+    readyStrategies: readyStrategiesFrom(values["ready-strategies"]),
     adminBindAddress: values["admin-bind-address"],
     adminPort: values["admin-port"],
     enableProfiling: values["enable-profiling"],
@@ -119,6 +125,11 @@ export function resolveServerOptions(flags: ServerFlags, ports: OptionPorts): Se
 
     logging: resolveLoggingOptions(flags),
   });
+}
+
+/** As for Go's servers: with 0, peers are not pinged. */
+function orNever(intervalMs: number): number {
+  return intervalMs === 0 ? Number.POSITIVE_INFINITY : intervalMs;
 }
 
 /** The frontend that upstream's flags describe. */

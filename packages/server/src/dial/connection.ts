@@ -185,7 +185,7 @@ export class Connection {
     this.#openedAtMs = this.#ports.clock.now();
     this.#tunnel.established(this);
     const { metrics, logger } = this.#ports;
-    metrics.dialSucceeded((this.#openedAtMs - this.#startedAtMs) / 1000);
+    metrics.dialSucceeded((this.#openedAtMs - this.#startedAtMs) / 1000, this.#openedAtMs);
     metrics.connectionOpened();
     if (logger.debugEnabled) logger.debug("connection.opened", this.#logFields());
     this.#frontend.dialed(connectionId);

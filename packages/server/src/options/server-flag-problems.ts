@@ -10,6 +10,7 @@ import { formatFrontend, formatListenAddress, isFrontendProtocol } from "./front
 import type { ListenAddress } from "./frontend-spec.ts";
 import { leaseLabelProblem } from "./lease-labels.ts";
 import { proxyStrategyProblems } from "./proxy-strategies.ts";
+import { readyStrategiesProblems } from "./ready-strategies.ts";
 import type { SERVER_FLAGS } from "./server-flags.ts";
 
 export type ServerFlags = ParsedFlags<typeof SERVER_FLAGS>;
@@ -31,6 +32,8 @@ export function serverFlagProblems({ values }: ServerFlags, fileExists: FileExis
     ...frontendProblems(values),
     ...weakTlsProblems(values),
     ...negativeDurationProblems(values),
+    ...keepaliveTimeoutProblems(values),
+    ...readyStrategiesProblems(values["ready-strategies"]),
     ...unsupportedFeatureProblems(values),
   ].map((problem) => `${PREFIX} ${problem}`);
 
@@ -215,6 +218,11 @@ function weakTlsProblems(values: Values): string[] {
 
 function negativeDurationProblems(values: Values): string[] {
   return negativeProblems(values, ["keepalive-time", "frontend-keepalive-time"]);
+}
+
+function keepaliveTimeoutProblems(values: Values): string[] {
+  const timeout = values["keepalive-timeout"];
+  return timeout > 0 ? [] : [`keepalive-timeout must be > 0, got ${formatGoDuration(timeout)}`];
 }
 
 type DurationFlag =
