@@ -74,7 +74,7 @@ export async function startAgentProgram(
 }
 
 /** Ports on loopback that nobody listens on now. */
-async function freePorts(count: number): Promise<number[]> {
+export async function freePorts(count: number): Promise<number[]> {
   const servers = Array.from({ length: count }, () => createServer().listen(0, "127.0.0.1"));
   const ports: number[] = [];
   for (const server of servers) {

@@ -24,12 +24,14 @@ export type Attempt = (signal: AbortSignal) => Promise<AttemptOutcome>;
 const BACKOFF_FACTOR = 1.5;
 const JITTER = 0.1;
 
-/** Duplicates in a row for which the pause is short: enough to meet each of five servers, nearly surely. */
-const EAGER_DUPLICATES = 30;
+/** Duplicates in a row that are drawn eagerly: enough to meet each of five servers, all but surely. */
+const EAGER_DUPLICATES = 60;
+
+/** The pause behind a duplicate then, as a part of the sync interval. */
 const EAGER_FRACTION = 1 / 5;
 
-/** While duplicates are drawn, attempts take this share of the time at most: who is slow is busy. */
-const EAGER_SHARE = 1 / 5;
+/** Attempts at a time then, at least. */
+const EAGER_ATTEMPTS = 2;
 
 /**
  * The attempts to get the tunnels that are missing at one place. With none missing there is no
@@ -39,9 +41,9 @@ const EAGER_SHARE = 1 / 5;
  *   One that has been going on for {@link SLOW_ATTEMPT_MS} does not keep the next one waiting;
  *   {@link MAX_SLOW_ATTEMPTS} of these are tolerated on top.
  * - Failures are followed by growing pauses, counted from the start of what failed.
- * - A duplicate is followed by a short pause: behind a balancer the next try may find the server that
- *   is missing. After {@link EAGER_DUPLICATES} in vain it becomes the sync interval, for one attempt
- *   at a time.
+ * - A duplicate is followed by a short pause, as long as the attempt took if that was longer, and then
+ *   by {@link EAGER_ATTEMPTS} attempts: behind a balancer the next may find the server that is missing.
+ *   After {@link EAGER_DUPLICATES} in vain it is the sync interval, and one attempt.
  * - A tunnel that ends is replaced after a random part of the sync interval, so that the agents of a
  *   server that went do not all come at once; one that did not last as if it had failed.
  */
@@ -55,6 +57,7 @@ export class ConnectAttempts {
   readonly #shortLives: Backoff;
   readonly #running = new Set<{ readonly startedAtMs: number; readonly abort: AbortController }>();
   #notBeforeMs = Number.NEGATIVE_INFINITY;
+  #failedAtMs = Number.NEGATIVE_INFINITY;
   #duplicates = 0;
   #lastMissing = 0;
   #cancelWake: CancelTimer | undefined;
@@ -126,7 +129,9 @@ export class ConnectAttempts {
   }
 
   get #freshLimit(): number {
-    return Math.min(this.#missing(), this.#isEager ? MAX_FRESH_ATTEMPTS : 1);
+    const missing = Math.min(this.#missing(), MAX_FRESH_ATTEMPTS);
+    if (missing <= 0 || this.#duplicates === 0) return missing;
+    return this.#isEager ? Math.max(EAGER_ATTEMPTS, missing) : 1;
   }
 
   get #isEager(): boolean {
@@ -154,16 +159,23 @@ export class ConnectAttempts {
       },
       () => {
         if (!this.#running.delete(run)) return;
-        this.#pause(this.#failures.next(), nowMs);
+        this.#failed(nowMs);
         this.reconcile();
       },
     );
   }
 
+  #failed(startedAtMs: number): void {
+    // Of attempts that ran together, one failure counts.
+    if (startedAtMs < this.#failedAtMs) return;
+    this.#failedAtMs = this.#ports.clock.now();
+    this.#pause(this.#failures.next(), startedAtMs);
+  }
+
   #duplicate(tookMs: number): void {
     const { syncIntervalMs } = this.#pace;
     this.#duplicates++;
-    const shortMs = Math.max(syncIntervalMs * EAGER_FRACTION, tookMs * (1 / EAGER_SHARE - 1));
+    const shortMs = Math.max(syncIntervalMs * EAGER_FRACTION, tookMs);
     const pauseMs = this.#isEager ? Math.min(shortMs, syncIntervalMs) : syncIntervalMs;
     this.#pause(jittered(pauseMs, JITTER, this.#ports.random));
   }

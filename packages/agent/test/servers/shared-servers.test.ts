@@ -40,10 +40,11 @@ describe("a server set before a balancer", () => {
     await pass(5_000);
     const before = servers.attemptCount;
     servers.answer = new Error("refused");
+    const times = () => new Set(servers.attempts.slice(before).map(({ atMs }) => atMs)).size;
+    await pass(1_000);
+    assert.equal(times(), 1);
     await pass(1_100);
-    assert.equal(servers.attemptCount, before + 1);
-    await pass(1_100);
-    assert.equal(servers.attemptCount, before + 2);
+    assert.equal(times(), 2);
   });
 
   it("makes no attempt and has no timer once there are as many tunnels as were announced", async () => {
@@ -79,13 +80,13 @@ describe("a server set before a balancer", () => {
     assert.equal(logged("tunnel.lost").length, 0);
   });
 
-  it("draws again soon after a duplicate, and after thirty once per interval", async () => {
+  it("draws in twos soon after a duplicate, and after sixty once per interval", async () => {
     const { servers, set, pass } = setup();
     servers.answer = { id: "a", count: 2 };
     set.start();
     await pass(6_000);
     const eager = servers.attemptCount;
-    assert.ok(eager >= 25 && eager <= 32, String(eager));
+    assert.ok(eager >= 50 && eager <= 63, String(eager));
     await pass(10_000);
     const before = servers.attemptCount;
     await pass(20_000);
@@ -256,7 +257,7 @@ describe("a server set before a balancer", () => {
     await pass(0);
     servers.answer = "silence";
     await pass(1_100);
-    assert.equal(servers.pendingCount, 1);
+    assert.ok(servers.pendingCount > 0);
     const before = servers.attemptCount;
     set.drain();
     set.drain();
