@@ -109,7 +109,9 @@ describe("the agent's call", () => {
 
   it("sends a host name as server name and as authority", async (t) => {
     const peer = await startHttp2Peer(t, acceptAll);
-    await startTrackedAgent(t, peer.port, { proxyServerHost: "localhost" });
+    await startTrackedAgent(t, peer.port, {
+      servers: [{ host: "localhost", port: peer.port, name: "localhost" }],
+    });
     await until(() => peer.requests.length === 1);
     assert.equal(peer.handshakes[0]?.serverName, "localhost");
     assert.deepEqual(peer.requests[0]?.headers[3], [":authority", "localhost"]);
@@ -313,7 +315,9 @@ describe("a server that cannot be trusted or talked to", () => {
   });
 
   it("is tried again when its name is unknown", async (t) => {
-    const { refusals } = await startTrackedAgent(t, 8091, { proxyServerHost: "no..name" });
+    const { refusals } = await startTrackedAgent(t, 8091, {
+      servers: [{ host: "no..name", port: 8091, name: "no..name" }],
+    });
     await until(() => refusals().length >= 2);
     assert.match(refusals()[0] ?? "", /^lookup: /);
   });

@@ -9,7 +9,14 @@ import {
   profilingRoutes,
   WindowBudget,
 } from "@reachback/common";
-import type { Clock, FamilyTextSource, Logger, Random } from "@reachback/common";
+import type {
+  Clock,
+  FamilyTextSource,
+  KeyPair,
+  Logger,
+  Random,
+  ReadinessCheck,
+} from "@reachback/common";
 import type { ConnectionPorts } from "./endpoint/endpoint-connection.ts";
 import { TcpEndpointDialer } from "./endpoint/endpoint-dialer.ts";
 import {
@@ -21,9 +28,13 @@ import {
 import { DnsHostLookup } from "./lookup/dns-host-lookup.ts";
 import type { HostLookup } from "./lookup/host-lookup.ts";
 import { SharedHostLookup } from "./lookup/shared-host-lookup.ts";
+import { socketLookup } from "./lookup/socket-lookup.ts";
 import { AgentMetrics } from "./metrics.ts";
 import type { AgentOptions } from "./options.ts";
-import { ServerSet } from "./tunnel/server-set.ts";
+import { agentReadinessChecks } from "./readiness.ts";
+import { addressSourceFor } from "./servers/address-source-for.ts";
+import { announcedServerCount } from "./servers/server-count.ts";
+import { ServerSet } from "./servers/server-set.ts";
 import { TunnelConnector } from "./tunnel/tunnel-connector.ts";
 
 export interface AgentPorts {
@@ -46,6 +57,9 @@ export class Agent {
   readonly #ports: AgentPorts;
   readonly #metricRegistry = new MetricRegistry();
   readonly #servers: ServerSet;
+  #keyPair: KeyPair | undefined;
+  /** When an endpoint was reached last. */
+  #lastDialAtMs: number | undefined;
   #healthListener: OpsListener | undefined;
   #adminListener: OpsListener | undefined;
   /** Look at what they wait for; see {@link #until}. */
@@ -60,15 +74,22 @@ export class Agent {
     const metrics = new AgentMetrics(this.#metricRegistry);
     if (ports.processMetrics !== undefined) this.#metricRegistry.addSource(ports.processMetrics);
 
+    const dialer = new TcpEndpointDialer(
+      { timeoutMs: ENDPOINT_DIAL_TIMEOUT_MS, nextAddressMs: NEXT_ADDRESS_MS },
+      clock,
+      new SharedHostLookup(ports.hostLookup ?? new DnsHostLookup(clock), MAX_LOOKUPS),
+    );
     const connectionPorts: ConnectionPorts = {
       clock,
       metrics,
       logger,
-      dialer: new TcpEndpointDialer(
-        { timeoutMs: ENDPOINT_DIAL_TIMEOUT_MS, nextAddressMs: NEXT_ADDRESS_MS },
-        clock,
-        new SharedHostLookup(ports.hostLookup ?? new DnsHostLookup(clock), MAX_LOOKUPS),
-      ),
+      dialer: {
+        dial: async (...dial) => {
+          const socket = await dialer.dial(...dial);
+          this.#lastDialAtMs = clock.now();
+          return socket;
+        },
+      },
       socketLimits: ENDPOINT_SOCKET,
       flow: {
         limits: options.flow.limits,
@@ -76,15 +97,23 @@ export class Agent {
       },
       halfCloseTimeoutMs: options.flow.halfCloseTimeoutMs,
     };
+    const serverLookup = new DnsHostLookup(clock, {
+      ...(options.serverResolvers.length === 0 ? {} : { servers: options.serverResolvers }),
+    });
     this.#servers = new ServerSet(
       options,
-      this.#connector(connectionPorts),
-      { clock, random, logger },
+      this.#connector(connectionPorts, serverLookup),
+      {
+        addresses: addressSourceFor(options, { clock, random, logger, lookup: serverLookup }),
+        count: announcedServerCount,
+      },
+      { clock, random, logger, metrics },
       () => {
         for (const look of [...this.#waiters]) look();
       },
     );
     metrics.gauges({
+      connectedServers: () => this.#servers.connectedCount,
       openServerConnections: () => this.#servers.tunnelCount,
       knownServerCount: () => this.#servers.serverCount,
       openEndpointConnections: () => this.#servers.connectionCount,
@@ -112,9 +141,9 @@ export class Agent {
     return { health: this.#healthListener?.port ?? 0, admin: this.#adminListener?.port ?? 0 };
   }
 
-  /** Whether the agent has a tunnel. */
+  /** Whether the agent has as many tunnels as it must have. */
   get isReady(): boolean {
-    return this.#servers.tunnelCount > 0;
+    return this.#readinessChecks().every((check) => check.run().ok);
   }
 
   /**
@@ -136,22 +165,22 @@ export class Agent {
     return this.#stopped;
   }
 
-  #connector(connectionPorts: ConnectionPorts): TunnelConnector {
-    const { clock, logger, version } = this.#ports;
+  #connector(connectionPorts: ConnectionPorts, lookup: HostLookup): TunnelConnector {
+    const { clock, random, logger, version } = this.#ports;
     const options = this.#options;
     try {
       const hasPair = options.agentCertPath !== "" || options.agentKeyPath !== "";
       const keyPair = hasPair
         ? loadKeyPair(options.agentCertPath, options.agentKeyPath, clock)
         : undefined;
+      this.#keyPair = keyPair;
       const ca = loadCaPool(options.caCertPath, clock);
       for (const warning of ca.warnings) {
         logger.warn("tls.warning", { path: options.caCertPath, warning });
       }
       return new TunnelConnector(
         {
-          host: options.proxyServerHost,
-          port: options.proxyServerPort,
+          lookup: socketLookup(lookup, random),
           ca,
           keyPair,
           alpnProtocols: options.alpnProtocols,
@@ -159,6 +188,7 @@ export class Agent {
           agentIdentifiers: options.agentIdentifiers,
           tokenPath: options.serviceAccountTokenPath,
           keepaliveTimeMs: options.keepaliveTimeMs,
+          keepaliveTimeoutMs: options.keepaliveTimeoutMs,
           userAgent: `reachback-agent/${version}`,
         },
         connectionPorts,
@@ -167,6 +197,18 @@ export class Agent {
       if (!(error instanceof Error)) throw error;
       throw new Error(`failed to run proxy connection with ${error.message}`, { cause: error });
     }
+  }
+
+  #readinessChecks(): readonly ReadinessCheck[] {
+    return agentReadinessChecks(
+      {
+        minServers: this.#options.readyMinServers,
+        servers: this.#servers,
+        certificate: () => this.#keyPair?.leaf,
+        lastDialAtMs: () => this.#lastDialAtMs,
+      },
+      this.#ports.clock,
+    );
   }
 
   async #open(): Promise<void> {
@@ -182,7 +224,7 @@ export class Agent {
         name: "health server",
         host: options.healthServerHost,
         port: options.healthServerPort,
-        routes: [...agentHealthRoutes(() => this.isReady), metricsRoute(this.#metricRegistry)],
+        routes: [...agentHealthRoutes(this.#readinessChecks()), metricsRoute(this.#metricRegistry)],
       },
       ports,
     );

@@ -42,11 +42,41 @@ export const SERVER_CONNECT_TIMEOUT_MS = 10_000;
 /** From there to the server's answer to `Connect`; upstream waits for ever. */
 export const SERVER_ANSWER_TIMEOUT_MS = 10_000;
 
-/** gRPC clients do not ping more often, whatever they are told; Go servers would take offence. */
+/** Attempts to open a tunnel at one place, at a time, that are not slow yet. */
+export const MAX_FRESH_ATTEMPTS = 3;
+
+/** Further ones, which are. */
+export const MAX_SLOW_ATTEMPTS = 2;
+
+/**
+ * When an attempt is slow. With 10 s for each step and two slow ones at a time, a server that has
+ * been out of reach is tried every 3.3 s even if every attempt hangs.
+ */
+export const SLOW_ATTEMPT_MS = 3_300;
+
+/** Addresses of servers that are found in DNS; what is beyond is left alone. */
+export const MAX_SERVER_ADDRESSES = 64;
+
+/** For a name to be looked up before the attempt counts as failed. */
+export const SERVER_LOOKUP_TIMEOUT_MS = 5_000;
+
+/** Pause before a name is looked up again because a server could not be reached. */
+export const SUSPECT_LOOKUP_MS = 1_000;
+
+/** What a tunnel that is not wanted any more has for dials that are on their way, before it is closed. */
+export const SURPLUS_LINGER_MS = 1_000;
+
+/** gRPC clients do not ping more often, whatever they are told. */
 export const MIN_KEEPALIVE_MS = 10_000;
 
-/** For the answer to a keepalive ping; gRPC's default. */
-export const KEEPALIVE_TIMEOUT_MS = 20_000;
+/**
+ * Upstream's servers allow a ping every 30 s and take the third that is early for an attack. Pings
+ * that were sent 30 s apart may arrive closer together.
+ */
+export const UPSTREAM_MIN_KEEPALIVE_MS = 35_000;
+
+/** For an upstream server's answer to a keepalive ping; gRPC's default. */
+export const UPSTREAM_MIN_KEEPALIVE_TIMEOUT_MS = 20_000;
 
 /** From the end of a tunnel, by either side, until its socket must be closed. */
 export const TUNNEL_LINGER_MS = 2_000;

@@ -18,9 +18,13 @@ export type EndpointDialFailureReason = "timeout" | "unknown";
 /** Which way a tunnel failed: sending to the server, or receiving from it. */
 export type ServerConnectionFailureDirection = "to_server" | "from_server";
 
+/** What came of an attempt to open a tunnel; `duplicate`: its server has one already. */
+export type TunnelAttemptOutcome = "opened" | "duplicate" | "failed";
+
 /** Where the gauges get their values: read at each scrape, so that none of them is ever stale. */
 export interface AgentGauges {
   openServerConnections(): number;
+  connectedServers(): number;
   knownServerCount(): number;
   openEndpointConnections(): number;
 }
@@ -50,6 +54,7 @@ export class AgentMetrics {
   readonly #dialSeconds = new Histogram(LATENCY_BOUNDS);
   readonly #dialFailures = new LabelledCounter(["reason"]);
   readonly #serverConnectionFailures = new LabelledCounter(["direction"]);
+  readonly #tunnelAttempts = new LabelledCounter(["outcome"]);
   readonly #opened = new Counter();
   readonly #closed = new LabelledCounter(["reason"]);
   readonly #leaseLists = new LabelledCounter(["http_response_code", "reason"]);
@@ -88,6 +93,11 @@ export class AgentMetrics {
   /** @param reason - from the closed set of reasons a connection ends for. */
   connectionClosed(reason: string): void {
     this.#closed.increment({ reason });
+  }
+
+  /** An attempt to open a tunnel was answered or failed; not one that was given up as needless. */
+  tunnelAttempted(outcome: TunnelAttemptOutcome): void {
+    this.#tunnelAttempts.increment({ outcome });
   }
 
   serverConnectionFailed(direction: ServerConnectionFailureDirection): void {
@@ -143,6 +153,12 @@ export class AgentMetrics {
       collect: () => this.#streamErrors.series(),
     });
     registry.add({
+      name: `${OWN}tunnel_attempts_total`,
+      help: "Attempts to open a tunnel to a server, by outcome (opened, duplicate, failed). In steady state there are none.",
+      type: "counter",
+      collect: () => this.#tunnelAttempts.series(),
+    });
+    registry.add({
       name: `${OWN}connection_bytes_total`,
       help: "Payload bytes of proxied connections, by direction.",
       type: "counter",
@@ -171,6 +187,12 @@ export class AgentMetrics {
       help: "Current number of open server connections.",
       type: "gauge",
       collect: () => unlabelled(this.#gauges.openServerConnections?.() ?? 0),
+    });
+    registry.add({
+      name: `${OWN}connected_servers`,
+      help: "Servers that have their tunnel. Open server connections besides are those that drain.",
+      type: "gauge",
+      collect: () => unlabelled(this.#gauges.connectedServers?.() ?? 0),
     });
     registry.add({
       name: `${UPSTREAM}known_server_count`,

@@ -8,6 +8,9 @@ import type { FlowOptions, LoggingOptions, OptionPorts, Program } from "@reachba
 import { agentFlagProblems, chosenAlpnProtocols } from "./options/agent-flag-problems.ts";
 import type { AgentFlags } from "./options/agent-flag-problems.ts";
 import { AGENT_FLAGS } from "./options/agent-flags.ts";
+import { chosenDiscovery, chosenReadyMinServers, chosenServers } from "./options/server-options.ts";
+import type { ServerDiscovery } from "./options/server-options.ts";
+import type { ServerAddress } from "./servers/server-address.ts";
 
 /** How an agent is to run, checked as far as it can be without opening a file or a socket. */
 export interface AgentOptions {
@@ -16,8 +19,12 @@ export interface AgentOptions {
   /** What the agent reaches, as it goes onto the wire: a URL-encoded query, possibly empty. */
   readonly agentIdentifiers: string;
 
-  readonly proxyServerHost: string;
-  readonly proxyServerPort: number;
+  /** At least one host, each with its port. */
+  readonly servers: readonly ServerAddress[];
+  readonly serverDiscovery: ServerDiscovery;
+  readonly serverLookupIntervalMs: number;
+  /** Name servers, `address` or `address:port`; empty for the system's. */
+  readonly serverResolvers: readonly string[];
   /** TLS material; empty for none. Without CAs no server can be trusted, so the start fails. */
   readonly caCertPath: string;
   readonly agentCertPath: string;
@@ -26,12 +33,13 @@ export interface AgentOptions {
   readonly serviceAccountTokenPath: string;
   /** Offered before `h2`. */
   readonly alpnProtocols: readonly string[];
+  /** Silence after which a server is pinged, and after which it then counts as gone. */
   readonly keepaliveTimeMs: number;
+  readonly keepaliveTimeoutMs: number;
 
   /** First wait between attempts to reach a server without a tunnel, and the longest. */
   readonly syncIntervalMs: number;
   readonly syncIntervalCapMs: number;
-  readonly syncForever: boolean;
   readonly probeIntervalMs: number;
 
   /** On SIGTERM: how long to serve at least, and how long at most. The second is never less. */
@@ -42,6 +50,8 @@ export interface AgentOptions {
   /** Empty for all interfaces, here and below. */
   readonly healthServerHost: string;
   readonly healthServerPort: number;
+  /** How many servers must have a tunnel before the agent is ready; all that are known of. */
+  readonly readyMinServers: number | "all";
   readonly adminBindAddress: string;
   readonly adminServerPort: number;
   readonly enableProfiling: boolean;
@@ -68,18 +78,20 @@ export function resolveAgentOptions(flags: AgentFlags, ports: OptionPorts): Agen
     agentId: values["agent-id"] === "" ? ports.random.uuid() : values["agent-id"],
     agentIdentifiers: values["agent-identifiers"],
 
-    proxyServerHost: values["proxy-server-host"],
-    proxyServerPort: values["proxy-server-port"],
+    servers: chosenServers(values),
+    serverDiscovery: chosenDiscovery(values),
+    serverLookupIntervalMs: values["server-lookup-interval"],
+    serverResolvers: values["server-resolver"],
     caCertPath: values["ca-cert"],
     agentCertPath: values["agent-cert"],
     agentKeyPath: values["agent-key"],
     serviceAccountTokenPath: values["service-account-token-path"],
     alpnProtocols: chosenAlpnProtocols(values),
     keepaliveTimeMs: values["keepalive-time"],
+    keepaliveTimeoutMs: values["keepalive-timeout"],
 
     syncIntervalMs: values["sync-interval"],
     syncIntervalCapMs: values["sync-interval-cap"],
-    syncForever: values["sync-forever"],
     probeIntervalMs: values["probe-interval"],
 
     drainLingerMs: values["drain-linger"],
@@ -88,6 +100,7 @@ export function resolveAgentOptions(flags: AgentFlags, ports: OptionPorts): Agen
 
     healthServerHost: values["health-server-host"],
     healthServerPort: values["health-server-port"],
+    readyMinServers: chosenReadyMinServers(values),
     adminBindAddress: values["admin-bind-address"],
     adminServerPort: values["admin-server-port"],
     enableProfiling: values["enable-profiling"],
@@ -110,7 +123,11 @@ export function agentProgram(version: string): Program<typeof AGENT_FLAGS, Agent
   # Mutual TLS to port 8091 of the servers; this agent reaches one node
   reachback-agent --proxy-server-host=konnectivity.example.com --ca-cert=servers-ca.crt \\
     --agent-cert=agent.crt --agent-key=agent.key \\
-    --agent-identifiers='host=node1&ipv4=192.0.2.7'`,
+    --agent-identifiers='host=node1&ipv4=192.0.2.7'
+
+  # Three servers without a balancer: every address of a headless service is one
+  reachback-agent --proxy-server-host=servers.kube-system.svc.cluster.local. --server-discovery=dns \\
+    --ca-cert=servers-ca.crt --agent-cert=agent.crt --agent-key=agent.key`,
     flags: AGENT_FLAGS,
     resolve: resolveAgentOptions,
   };

@@ -73,6 +73,7 @@ describe("AgentMetrics", () => {
       "known_server_count  0",
       "open_endpoint_connections  0",
       "open_server_connections  0",
+      "reachback_agent_connected_servers  0",
       "reachback_agent_connection_bytes_total from_endpoint 0",
       "reachback_agent_connection_bytes_total to_endpoint 0",
       "reachback_agent_connections_opened_total  0",

@@ -101,6 +101,8 @@ const UPSTREAM: readonly (readonly [name: string, type: string, defaultText: str
 ];
 
 const KIB = 1024;
+/** Where a default is ours, and what it is. */
+const OUR_DEFAULTS: Readonly<Record<string, string>> = { "keepalive-time": "15s" };
 
 const OUR_FLAGS = [
   "drain-linger",
@@ -110,17 +112,22 @@ const OUR_FLAGS = [
   "process-window",
   "stall-timeout",
   "half-close-timeout",
+  "keepalive-timeout",
+  "ready-min-servers",
+  "server-discovery",
+  "server-lookup-interval",
+  "server-resolver",
 ];
 
 const TABLE: FlagTable = AGENT_FLAGS;
 
 describe("the agent's flags", () => {
   for (const [name, type, defaultText] of UPSTREAM) {
-    it(`--${name} is of upstream's type, with its default`, () => {
+    it(`--${name} is of upstream's type, and its default is known`, () => {
       const spec = TABLE[name];
       assert.ok(spec);
       assert.equal(spec.type.name, type);
-      assert.equal(spec.type.format(spec.default), defaultText);
+      assert.equal(spec.type.format(spec.default), OUR_DEFAULTS[name] ?? defaultText);
     });
 
     it(`--${name} takes its own default, and no other spelling of its name`, async () => {
@@ -137,7 +144,7 @@ describe("the agent's flags", () => {
     });
   }
 
-  it("are upstream's, the logger's and seven of our own", () => {
+  it("are upstream's, the logger's and our own", () => {
     const loggers = Object.keys(TABLE).filter((name) => TABLE[name]?.group.startsWith("Logging"));
     const known = [...UPSTREAM.map(([name]) => name), ...OUR_FLAGS, ...loggers];
     assert.deepEqual(Object.keys(TABLE).sort(), known.sort());
@@ -170,7 +177,8 @@ describe("the agent's flags", () => {
     const argv = UPSTREAM.filter(([name]) => name !== "lease-label").map(
       ([name, , defaultText]) => `--${name}=${defaultText}`,
     );
-    assert.deepEqual(await optionsFor(...argv), await optionsFor());
+    const upstreams = { keepaliveTimeMs: 3_600_000 };
+    assert.deepEqual(await optionsFor(...argv), { ...(await optionsFor()), ...upstreams });
   });
 });
 
@@ -347,17 +355,19 @@ describe("the agent's options", () => {
     assert.deepEqual(await optionsFor(), {
       agentId: new SeededRandom(1).uuid(),
       agentIdentifiers: "",
-      proxyServerHost: "127.0.0.1",
-      proxyServerPort: 8091,
+      servers: [{ host: "127.0.0.1", port: 8091, name: "127.0.0.1" }],
+      serverDiscovery: "balancer",
+      serverLookupIntervalMs: 3_000,
+      serverResolvers: [],
       caCertPath: "",
       agentCertPath: "",
       agentKeyPath: "",
       serviceAccountTokenPath: "",
       alpnProtocols: [],
-      keepaliveTimeMs: 3_600_000,
+      keepaliveTimeMs: 15_000,
+      keepaliveTimeoutMs: 10_000,
       syncIntervalMs: 1_000,
       syncIntervalCapMs: 10_000,
-      syncForever: false,
       probeIntervalMs: 1_000,
       drainLingerMs: 5_000,
       drainTimeoutMs: 25_000,
@@ -375,6 +385,7 @@ describe("the agent's options", () => {
       warnOnChannelLimit: false,
       healthServerHost: "",
       healthServerPort: 8093,
+      readyMinServers: 1,
       adminBindAddress: "127.0.0.1",
       adminServerPort: 8094,
       enableProfiling: false,
@@ -408,7 +419,8 @@ describe("the agent's options", () => {
       "--service-account-token-path=/run/secrets/token",
       "--v=2",
     );
-    assert.equal(options.proxyServerHost, "192.0.2.1");
+    assert.deepEqual(options.servers, [{ host: "192.0.2.1", port: 8132, name: "192.0.2.1" }]);
+    assert.equal(options.serverDiscovery, "balancer");
     assert.equal(options.agentIdentifiers, "ipv4=${HOST_IP}");
     assert.equal(options.serviceAccountTokenPath, "/run/secrets/token");
     assert.equal(options.logging.verbosity, 2);
@@ -442,5 +454,71 @@ describe("the agent's options", () => {
       [500, 60_000, 1_500],
     );
     assert.deepEqual([options.drainLingerMs, options.drainTimeoutMs], [0, 0]);
+  });
+
+  it("read hosts with and without ports, repeated and with commas, each as a server", async () => {
+    const options = await optionsFor(
+      "--proxy-server-host=a.,b:1,192.0.2.1",
+      "--proxy-server-host=::1",
+      "--proxy-server-host=[fd00::1]:2",
+      "--proxy-server-port=3",
+    );
+    assert.deepEqual(
+      options.servers.map(({ host, port, name }) => `${host} ${port} ${name}`),
+      ["a. 3 a", "b 1 b", "192.0.2.1 3 192.0.2.1", "::1 3 ::1", "fd00::1 2 fd00::1"],
+    );
+    assert.equal(options.serverDiscovery, "list");
+  });
+
+  it("take the way to find servers from the flag, else from the number of hosts", async () => {
+    const discovery = async (...argv: string[]) => (await optionsFor(...argv)).serverDiscovery;
+    assert.equal(await discovery("--proxy-server-host=a", "--server-discovery=dns"), "dns");
+    assert.equal(await discovery("--proxy-server-host=a", "--server-discovery=list"), "list");
+    const both = ["--proxy-server-host=a", "--proxy-server-host=b"];
+    assert.equal(await discovery(...both), "list");
+    assert.equal(await discovery(...both, "--server-discovery=balancer"), "balancer");
+  });
+
+  it("take name servers with and without ports", async () => {
+    const { serverResolvers } = await optionsFor("--server-resolver=192.0.2.1,[::1]:53,::1");
+    assert.deepEqual(serverResolvers, ["192.0.2.1", "[::1]:53", "::1"]);
+  });
+
+  it("take the servers that must have a tunnel as a word or a number", async () => {
+    const needed = async (text: string) =>
+      (await optionsFor(`--ready-min-servers=${text}`)).readyMinServers;
+    assert.deepEqual(
+      [await needed("one"), await needed("all"), await needed("1"), await needed("3")],
+      [1, "all", 1, 3],
+    );
+  });
+
+  it("refuse what says nothing about servers, and what contradicts itself", async () => {
+    assert.deepEqual(
+      await problemsOf(
+        "--proxy-server-host=,a:0,a:b:c,[x",
+        "--server-lookup-interval=999ms",
+        "--server-resolver=ns.example.com,192.0.2.1:0,",
+        "--ready-min-servers=0",
+        "--keepalive-timeout=0",
+      ),
+      [
+        "keepalive-timeout must be > 0, got 0s",
+        "proxy-server-host is empty: name a server",
+        'proxy-server-host "a:0" must be a host, or host:port with a port from 1 to 65535',
+        'proxy-server-host "a:b:c": too many colons in address',
+        'proxy-server-host "[x": missing port in address',
+        "server-lookup-interval must be >= 1s, got 999ms",
+        'server-resolver "ns.example.com" must be an IP address, or IP:port',
+        'server-resolver "192.0.2.1:0" must be an IP address, or IP:port',
+        'server-resolver "" must be an IP address, or IP:port',
+        "ready-min-servers must be one, all or a number from 1, got 0",
+      ],
+    );
+    assert.deepEqual(await problemsOf("--server-discovery=magic"), [
+      "server-discovery must be one of balancer, list, dns, got magic",
+    ]);
+    const [leases] = await problemsOf("--count-server-leases", "--server-discovery=dns");
+    assert.match(leases ?? "", /^count-server-leases needs server-discovery=balancer: /);
   });
 });

@@ -52,6 +52,8 @@ export type { ProcessMetrics } from "./metrics/process-metrics.ts";
 export { StreamErrorCounters } from "./metrics/stream-error-counters.ts";
 export { agentHealthRoutes, serverHealthRoutes } from "./ops/health-routes.ts";
 export { metricsRoute, movedMetricsRoute } from "./ops/metrics-routes.ts";
+export { certificateCheck, lastDialCheck } from "./ops/readiness-check.ts";
+export type { CheckResult, ReadinessCheck } from "./ops/readiness-check.ts";
 export { OpsListener } from "./ops/ops-listener.ts";
 export type {
   OpsListenerLimits,

@@ -54,8 +54,8 @@ export const FIRST_REQUEST_TIMEOUT_MS = 60_000;
 
 export const TLS_HANDSHAKE_TIMEOUT_MS = 20_000;
 
-/** For the answer to a keepalive ping; gRPC's default. */
-export const KEEPALIVE_TIMEOUT_MS = 20_000;
+/** For a gRPC frontend's answer to a keepalive ping; gRPC's default. */
+export const FRONTEND_KEEPALIVE_TIMEOUT_MS = 20_000;
 
 /** How long the last bytes of a refused HTTP request may take to leave. */
 export const REFUSAL_LINGER_MS = 5_000;

@@ -8,7 +8,9 @@ import {
 } from "@reachback/common";
 import type {
   CaPool,
+  CertificateFacts,
   Clock,
+  KeyPair,
   Logger,
   ServerTlsSettings,
   SocketListenerHandler,
@@ -23,6 +25,8 @@ import type { FrontendSpec } from "./options/frontend-spec.ts";
 export interface ListenerPorts {
   readonly clock: Clock;
   readonly logger: Logger;
+  /** A listener shows this certificate. @param listener - `agents` or `frontend`. */
+  certificateLoaded?(listener: "agents" | "frontend", leaf: CertificateFacts): void;
 }
 
 /** An error of upstream's form: what failed first, then why. */
@@ -59,7 +63,9 @@ export async function openFrontendListener(
     }
     const alpn = protocol === "grpc" ? "h2" : "http/1.1";
     const { serverCertPath, serverKeyPath, serverCaCertPath } = options;
-    const tls = tlsOf(serverCertPath, serverKeyPath, serverCaCertPath, alpn, options, ports);
+    const keyPair = loadKeyPair(serverCertPath, serverKeyPath, ports.clock);
+    ports.certificateLoaded?.("frontend", keyPair.leaf);
+    const tls = tlsOf(keyPair, serverCaCertPath, alpn, options, ports);
     if (serverCaCertPath === "" && !options.allowUnauthenticatedFrontends) {
       throw new StartError(
         "nothing would authenticate clients: set --server-ca-cert to the CA of their certificates, " +
@@ -95,7 +101,9 @@ export async function openAgentListener(
   const { clusterCaCertPath } = options;
   const handler = handlerFor("agents", accept, ports.logger);
   return failingAs("failed to run the agent server", () => {
-    const tls = tlsOf(clusterCertPath, clusterKeyPath, clusterCaCertPath, "h2", options, ports);
+    const keyPair = loadKeyPair(clusterCertPath, clusterKeyPath, ports.clock);
+    ports.certificateLoaded?.("agents", keyPair.leaf);
+    const tls = tlsOf(keyPair, clusterCaCertPath, "h2", options, ports);
     if (clusterCaCertPath === "" && !options.allowUnauthenticatedAgents) {
       throw new StartError(
         "nothing would authenticate agents: set --cluster-ca-cert to the CA of their certificates, " +
@@ -116,15 +124,14 @@ export async function openAgentListener(
 }
 
 function tlsOf(
-  certPath: string,
-  keyPath: string,
+  keyPair: KeyPair,
   caPath: string,
   alpn: string,
   options: ServerOptions,
   ports: ListenerPorts,
 ): ReturnType<typeof serverTlsOptions> {
   const settings: ServerTlsSettings = {
-    keyPair: loadKeyPair(certPath, keyPath, ports.clock),
+    keyPair,
     clientCa: caPath === "" ? undefined : caPoolFrom(caPath, ports),
     alpnProtocols: [alpn],
     minVersion: options.tlsMinVersion,

@@ -92,6 +92,7 @@ export class ServerMetrics {
     "to_agent",
   ]);
   readonly #streamErrors = new StreamErrorCounters();
+  #lastDialAtMs: number | undefined;
   readonly #dialSeconds = new Histogram(LATENCY_BOUNDS);
   readonly #frontendWriteSeconds = new Histogram(LATENCY_BOUNDS);
   readonly #connectionSeconds = new Histogram(CONNECTION_BOUNDS);
@@ -125,8 +126,15 @@ export class ServerMetrics {
   }
 
   /** A dial was answered with success, so long after it was asked for. */
-  dialSucceeded(durationSeconds: number): void {
+  /** @param atMs - Now, in the clock's milliseconds. */
+  dialSucceeded(durationSeconds: number, atMs: number): void {
     this.#dialSeconds.observe(durationSeconds);
+    this.#lastDialAtMs = atMs;
+  }
+
+  /** When a dial succeeded last, as it was said. */
+  get lastDialAtMs(): number | undefined {
+    return this.#lastDialAtMs;
   }
 
   dialFailed(reason: DialFailureReason): void {

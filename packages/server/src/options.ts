@@ -11,6 +11,8 @@ import type { FrontendSpec } from "./options/frontend-spec.ts";
 import { isFrontendProtocol } from "./options/frontend-spec.ts";
 import type { ProxyStrategy } from "./options/proxy-strategies.ts";
 import { proxyStrategiesFrom } from "./options/proxy-strategies.ts";
+import { readyStrategiesFrom } from "./options/ready-strategies.ts";
+import type { ReadyStrategies } from "./options/ready-strategies.ts";
 import {
   chosenCipherSuites,
   firstAddress,
@@ -50,6 +52,7 @@ export interface ServerOptions extends DialLimits {
   readonly clusterCaCertPath: string;
   readonly allowUnauthenticatedAgents: boolean;
   readonly keepaliveTimeMs: number;
+  readonly keepaliveTimeoutMs: number;
 
   /** Tried in order; may repeat one. Never empty. */
   readonly proxyStrategies: readonly ProxyStrategy[];
@@ -67,6 +70,7 @@ export interface ServerOptions extends DialLimits {
   /** Empty for all interfaces, here and below. */
   readonly healthBindAddress: string;
   readonly healthPort: number;
+  readonly readyStrategies: ReadyStrategies;
   readonly adminBindAddress: string;
   readonly adminPort: number;
   readonly enableProfiling: boolean;
@@ -100,7 +104,7 @@ export function resolveServerOptions(flags: ServerFlags, ports: OptionPorts): Se
     serverKeyPath: values["server-key"],
     serverCaCertPath: values["server-ca-cert"],
     allowUnauthenticatedFrontends: values["insecure-allow-unauthenticated-frontends"],
-    frontendKeepaliveTimeMs: values["frontend-keepalive-time"],
+    frontendKeepaliveTimeMs: orNever(values["frontend-keepalive-time"]),
 
     agentBindAddress: values["agent-bind-address"],
     agentPort: values["agent-port"],
@@ -108,7 +112,8 @@ export function resolveServerOptions(flags: ServerFlags, ports: OptionPorts): Se
     clusterKeyPath: values["cluster-key"],
     clusterCaCertPath: values["cluster-ca-cert"],
     allowUnauthenticatedAgents: values["insecure-allow-unauthenticated-agents"],
-    keepaliveTimeMs: values["keepalive-time"],
+    keepaliveTimeMs: orNever(values["keepalive-time"]),
+    keepaliveTimeoutMs: values["keepalive-timeout"],
 
     proxyStrategies: proxyStrategiesFrom(values["proxy-strategies"]),
     zone: values.zone,
@@ -125,6 +130,7 @@ export function resolveServerOptions(flags: ServerFlags, ports: OptionPorts): Se
 
     healthBindAddress: values["health-bind-address"],
     healthPort: values["health-port"],
+    readyStrategies: readyStrategiesFrom(values["ready-strategies"]),
     adminBindAddress: values["admin-bind-address"],
     adminPort: values["admin-port"],
     enableProfiling: values["enable-profiling"],
@@ -133,6 +139,11 @@ export function resolveServerOptions(flags: ServerFlags, ports: OptionPorts): Se
     flow: resolveFlowOptions(flags, values["xfr-channel-size"], ports.memoryLimitBytes()),
     logging: resolveLoggingOptions(flags),
   });
+}
+
+/** As for Go's servers: with 0, peers are not pinged. */
+function orNever(intervalMs: number): number {
+  return intervalMs === 0 ? Number.POSITIVE_INFINITY : intervalMs;
 }
 
 /** The frontend that upstream's flags describe. */

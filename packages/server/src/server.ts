@@ -8,7 +8,15 @@ import {
   serverHealthRoutes,
   WindowBudget,
 } from "@reachback/common";
-import type { Clock, FamilyTextSource, Logger, Random, SocketListener } from "@reachback/common";
+import type {
+  CertificateFacts,
+  Clock,
+  FamilyTextSource,
+  Logger,
+  Random,
+  ReadinessCheck,
+  SocketListener,
+} from "@reachback/common";
 import { BackendRegistry } from "./backend/backend-registry.ts";
 import { ConnectService } from "./backend/connect-service.ts";
 import type { ConnectionPorts } from "./dial/connection.ts";
@@ -21,15 +29,17 @@ import {
   FIRST_REQUEST_TIMEOUT_MS,
   FRONTEND_HTTP2,
   HEAD_TIMEOUT_MS,
-  KEEPALIVE_TIMEOUT_MS,
+  FRONTEND_KEEPALIVE_TIMEOUT_MS,
   MAX_CONNECT_HEAD_BYTES,
   REFUSAL_LINGER_MS,
   STOP_LINGER_MS,
 } from "./limits.ts";
 import { openAgentListener, openFrontendListener } from "./listeners.ts";
+import type { ListenerPorts } from "./listeners.ts";
 import { ServerMetrics } from "./metrics.ts";
 import type { ServerOptions } from "./options.ts";
 import type { FrontendProtocol } from "./options/frontend-spec.ts";
+import { serverReadinessChecks } from "./readiness.ts";
 
 export interface ServerPorts {
   readonly clock: Clock;
@@ -56,6 +66,7 @@ export class Server {
   #agentListener: SocketListener | undefined;
   #healthListener: OpsListener | undefined;
   #adminListener: OpsListener | undefined;
+  readonly #certificates = new Map<string, CertificateFacts>();
   #isStopping = false;
   #stopped: Promise<void> | undefined;
   #onIdle: (() => void) | undefined;
@@ -97,7 +108,7 @@ export class Server {
         limits: FRONTEND_HTTP2,
         keepalive: {
           intervalMs: options.frontendKeepaliveTimeMs,
-          timeoutMs: KEEPALIVE_TIMEOUT_MS,
+          timeoutMs: FRONTEND_KEEPALIVE_TIMEOUT_MS,
         },
         firstRequestTimeoutMs: FIRST_REQUEST_TIMEOUT_MS,
       },
@@ -118,7 +129,10 @@ export class Server {
       {
         services: { AgentService: { Connect: connectService.connect } },
         limits: AGENT_HTTP2,
-        keepalive: { intervalMs: options.keepaliveTimeMs, timeoutMs: KEEPALIVE_TIMEOUT_MS },
+        keepalive: {
+          intervalMs: options.keepaliveTimeMs,
+          timeoutMs: options.keepaliveTimeoutMs,
+        },
         firstRequestTimeoutMs: FIRST_REQUEST_TIMEOUT_MS,
       },
       clock,
@@ -169,9 +183,13 @@ export class Server {
       serverCount: options.serverCount,
       strategies: options.proxyStrategies.join(","),
     });
+    const listenerPorts: ListenerPorts = {
+      ...ports,
+      certificateLoaded: (listener, leaf) => this.#certificates.set(listener, leaf),
+    };
     for (const spec of options.frontends) {
       const accept = this.#acceptorOf(spec.protocol);
-      const listener = await openFrontendListener(spec, options, accept, ports);
+      const listener = await openFrontendListener(spec, options, accept, listenerPorts);
       this.#frontendListeners.push(listener);
       ports.logger.info("listener.opened", {
         listener: `${spec.protocol} frontend`,
@@ -183,7 +201,7 @@ export class Server {
       (socket) => {
         this.#agentGrpcServer.accept(socket);
       },
-      ports,
+      listenerPorts,
     );
     ports.logger.info("listener.opened", { listener: "agents", address: this.#agentListener.name });
     this.#adminListener = await OpsListener.open(
@@ -207,11 +225,24 @@ export class Server {
         host: options.healthBindAddress,
         port: options.healthPort,
         routes: [
-          ...serverHealthRoutes(() => !this.#isStopping && this.#registry.isReady),
+          ...serverHealthRoutes(this.#readinessChecks()),
           metricsRoute(this.#metricRegistry),
         ],
       },
       ports,
+    );
+  }
+
+  #readinessChecks(): readonly ReadinessCheck[] {
+    return serverReadinessChecks(
+      {
+        isStopping: () => this.#isStopping,
+        keyCounts: () => this.#registry.keyCounts(),
+        required: this.#options.readyStrategies,
+        certificates: () => this.#certificates,
+        lastDialAtMs: () => this.#metrics.lastDialAtMs,
+      },
+      this.#ports.clock,
     );
   }
 

@@ -70,7 +70,7 @@ function replay(metrics: ServerMetrics): void {
   for (const { name, labels, value } of readExposition(golden)) {
     for (let n = 0; n < value; n++) replays[name.slice(PREFIX.length)]?.(labels);
   }
-  for (const seconds of observationsOf("dial_duration_seconds")) metrics.dialSucceeded(seconds);
+  for (const seconds of observationsOf("dial_duration_seconds")) metrics.dialSucceeded(seconds, 0);
   for (const seconds of observationsOf("frontend_write_duration_seconds")) {
     metrics.frontendWrote(seconds);
   }

@@ -119,7 +119,10 @@ const UPSTREAM: readonly (readonly [name: string, type: string, defaultText: str
 ];
 
 /** Where a default is ours, and what it is. */
-const OUR_DEFAULTS: Readonly<Record<string, string>> = { "backend-dial-timeout": "10s" };
+const OUR_DEFAULTS: Readonly<Record<string, string>> = {
+  "backend-dial-timeout": "10s",
+  "keepalive-time": "15s",
+};
 
 const KIB = 1024;
 
@@ -132,6 +135,8 @@ const OUR_FLAGS = [
   "max-pending-dials",
   "max-tunnels-per-identity",
   "startup-dial-hold",
+  "keepalive-timeout",
+  "ready-strategies",
   "uds-mode",
   "connection-window",
   "tunnel-window",
@@ -355,6 +360,19 @@ describe("validation of the server's flags", () => {
     ]);
   });
 
+  it("refuses a keepalive timeout of 0, and strategies that nobody knows", async () => {
+    assert.deepEqual(await problemsOf(...UDS, "--keepalive-timeout=0", "--ready-strategies=some"), [
+      "keepalive-timeout must be > 0, got 0s",
+      "ready-strategies must be one of first, any, all, got some",
+    ]);
+  });
+
+  it("reads a keepalive time of 0 as never", async () => {
+    const options = await optionsFor(...UDS, "--keepalive-time=0", "--frontend-keepalive-time=0");
+    assert.equal(options.keepaliveTimeMs, Number.POSITIVE_INFINITY);
+    assert.equal(options.frontendKeepaliveTimeMs, Number.POSITIVE_INFINITY);
+  });
+
   it("refuses negative keepalive times", async () => {
     const flags = ["--keepalive-time=-1s", "--frontend-keepalive-time=-100ms"];
     assert.deepEqual(await problemsOf(...UDS, ...flags), [
@@ -441,7 +459,8 @@ describe("the server's options", () => {
       clusterKeyPath: "",
       clusterCaCertPath: "",
       allowUnauthenticatedAgents: false,
-      keepaliveTimeMs: 3_600_000,
+      keepaliveTimeMs: 15_000,
+      keepaliveTimeoutMs: 10_000,
       proxyStrategies: ["default"],
       zone: "",
       maxTunnelsPerIdentity: 10_000,
@@ -466,6 +485,7 @@ describe("the server's options", () => {
       tlsMinVersion: "TLSv1.2",
       healthBindAddress: "",
       healthPort: 8092,
+      readyStrategies: "first",
       adminBindAddress: "127.0.0.1",
       adminPort: 8095,
       enableProfiling: false,

@@ -36,6 +36,13 @@ const FAILURES: Readonly<Record<string, LookupFailure>> = {
   ETIMEOUT: "timeout",
 };
 
+export interface AllAddresses {
+  /** At least one. */
+  readonly addresses: readonly string[];
+  /** Whether there are no others: false if one family could not be learned. */
+  readonly isComplete: boolean;
+}
+
 /**
  * Looks names up as Go's resolver does, and so upstream's agent: in the hosts file, then with the name
  * servers and in the search domains of resolv.conf.
@@ -57,11 +64,25 @@ export class DnsHostLookup implements HostLookup {
     this.#options = options;
   }
 
+  /** The first addresses that are known: one family does not wait long for the other. */
   async lookup(name: string, signal: AbortSignal): Promise<readonly string[]> {
+    return (await this.#lookup(name, OTHER_FAMILY_MS, signal)).addresses;
+  }
+
+  /**
+   * Every address of `name`, of both families.
+   *
+   * @throws {LookupError}, or `signal`'s reason when it aborts.
+   */
+  lookupAll(name: string, signal: AbortSignal): Promise<AllAddresses> {
+    return this.#lookup(name, Number.POSITIVE_INFINITY, signal);
+  }
+
+  async #lookup(name: string, otherFamilyMs: number, signal: AbortSignal): Promise<AllAddresses> {
     signal.throwIfAborted();
     this.#readFiles();
     const listed = this.#hosts.get(hostsKey(name));
-    if (listed !== undefined) return listed;
+    if (listed !== undefined) return { addresses: listed, isComplete: true };
 
     // One for each look-up, so that it can be given up alone. It costs 20 microseconds.
     const resolver = new Resolver({ timeout: TRY_MS, tries: TRIES });
@@ -71,7 +92,7 @@ export class DnsHostLookup implements HostLookup {
     };
     signal.addEventListener("abort", cancel);
     try {
-      return await this.#ask(resolver, name, signal);
+      return await this.#ask(resolver, name, otherFamilyMs, signal);
     } finally {
       signal.removeEventListener("abort", cancel);
       // The other family's question may still be open.
@@ -79,11 +100,16 @@ export class DnsHostLookup implements HostLookup {
     }
   }
 
-  async #ask(resolver: Resolver, name: string, signal: AbortSignal): Promise<readonly string[]> {
+  async #ask(
+    resolver: Resolver,
+    name: string,
+    otherFamilyMs: number,
+    signal: AbortSignal,
+  ): Promise<AllAddresses> {
     // A server that could not say may have known: "no such host" would be a lie then.
     let failure: LookupError | undefined;
     for (const candidate of candidateNames(name, this.#config)) {
-      const answer = await this.#askBothFamilies(resolver, candidate);
+      const answer = await this.#askBothFamilies(resolver, candidate, otherFamilyMs);
       signal.throwIfAborted();
       if (!(answer instanceof LookupError)) return answer;
       if (answer.failure !== "not-found") failure ??= answer;
@@ -94,7 +120,8 @@ export class DnsHostLookup implements HostLookup {
   #askBothFamilies(
     resolver: Resolver,
     name: string,
-  ): Promise<readonly [string, ...string[]] | LookupError> {
+    otherFamilyMs: number,
+  ): Promise<AllAddresses | LookupError> {
     return new Promise((resolve) => {
       const found: [v4: readonly string[], v6: readonly string[]] = [[], []];
       let failure: LookupError | undefined;
@@ -102,19 +129,19 @@ export class DnsHostLookup implements HostLookup {
       let cancelDelay: (() => void) | undefined;
       const finish = () => {
         cancelDelay?.();
-        const [first, ...others] = interleaved(...found);
+        const addresses = interleaved(...found);
         resolve(
-          first === undefined
+          addresses.length === 0
             ? (failure ?? new LookupError("not-found", `${name} has no address`))
-            : [first, ...others],
+            : { addresses, isComplete: answers === 2 && failure === undefined },
         );
       };
       const answered = (family: 0 | 1, addresses: readonly string[]) => {
         answers++;
         found[family] = addresses;
         if (answers === 2) finish();
-        else if (addresses.length > 0) {
-          cancelDelay = this.#clock.schedule(OTHER_FAMILY_MS, finish);
+        else if (addresses.length > 0 && Number.isFinite(otherFamilyMs)) {
+          cancelDelay = this.#clock.schedule(otherFamilyMs, finish);
         }
       };
       const failed = (family: 0 | 1, error: unknown) => {

@@ -8,6 +8,7 @@ import {
 } from "@reachback/common";
 import type { FileExists, ParsedFlags } from "@reachback/common";
 import type { AGENT_FLAGS } from "./agent-flags.ts";
+import { serverFlagProblems } from "./server-options.ts";
 
 export type AgentFlags = ParsedFlags<typeof AGENT_FLAGS>;
 type Values = AgentFlags["values"];
@@ -28,6 +29,7 @@ export function agentFlagProblems({ values }: AgentFlags, fileExists: FileExists
     ...alpnProblems(values),
     ...metadataProblems(values),
     ...durationProblems(values),
+    ...serverFlagProblems(values),
     ...unsupportedFeatureProblems(values),
   ].map((problem) => `${PREFIX} ${problem}`);
 }
@@ -147,7 +149,9 @@ function metadataProblems(values: Values): string[] {
 
 function durationProblems(values: Values): string[] {
   // Waiting for nothing would mean trying without pause.
-  const positive = (["sync-interval", "sync-interval-cap", "probe-interval"] as const)
+  const positive = (
+    ["sync-interval", "sync-interval-cap", "probe-interval", "keepalive-timeout"] as const
+  )
     .filter((flag) => values[flag] <= 0)
     .map((flag) => `${flag} must be > 0, got ${formatGoDuration(values[flag])}`);
   const notNegative = (["keepalive-time", "drain-linger", "drain-timeout"] as const)

@@ -10,9 +10,9 @@ import {
   stringType,
 } from "@reachback/common";
 import type { FlagTable } from "@reachback/common";
+import { serverHostsType } from "./server-hosts-type.ts";
 
 const SECOND_MS = 1_000;
-const HOUR_MS = 3_600_000;
 
 const SERVERS = "Servers, to where tunnels go";
 const IDENTITY = "Identity, and what this agent reaches";
@@ -25,11 +25,10 @@ const LEASE_SELECTOR = parseLabelSelector("k8s-app=konnectivity-server");
 /** Every flag of the agent: upstream's, with upstream's names, types and defaults, and our own. */
 export const AGENT_FLAGS = {
   "proxy-server-host": {
-    type: stringType,
-    placeholder: "host",
-    default: "127.0.0.1",
+    type: serverHostsType,
+    default: ["127.0.0.1"],
     group: SERVERS,
-    help: "Name or address of the servers, or of the load balancer before them. Their certificate must name it.",
+    help: "Name or address of the servers, or of the load balancer before them; repeated, or with commas, one for each server. Their certificate must name it. host:port for another port than the others'.",
   },
   "proxy-server-port": {
     type: intType,
@@ -37,6 +36,27 @@ export const AGENT_FLAGS = {
     default: 8091,
     group: SERVERS,
     help: "Port of the servers; what they have as --agent-port.",
+  },
+  "server-discovery": {
+    type: stringType,
+    placeholder: "way",
+    default: "",
+    defaultText: "balancer with one host, list with several",
+    group: SERVERS,
+    help: "How hosts lead to servers. balancer: any server may answer at any host, and servers say how many they are. list: each host is a server. dns: each address of each host is a server, e.g. of a headless service.",
+  },
+  "server-lookup-interval": {
+    type: durationType,
+    default: 3 * SECOND_MS,
+    group: SERVERS,
+    help: "How often hosts are looked up with --server-discovery=dns; sooner when a server cannot be reached.",
+  },
+  "server-resolver": {
+    type: stringListType,
+    placeholder: "address",
+    default: [],
+    group: SERVERS,
+    help: "Name servers (IP, IP:port) to look up the hosts of servers with, instead of those of /etc/resolv.conf.",
   },
   "ca-cert": {
     type: stringType,
@@ -53,15 +73,21 @@ export const AGENT_FLAGS = {
   },
   "keepalive-time": {
     type: durationType,
-    default: HOUR_MS,
+    default: 15 * SECOND_MS,
     group: SERVERS,
-    help: "Silence after which a tunnel is pinged. Set it below the idle timeout of load balancers on the way.",
+    help: "Silence after which a tunnel is pinged, 10s at least; 35s at least if the server is not ours, because upstream's allows no more. Set it below the idle timeout of load balancers on the way.",
+  },
+  "keepalive-timeout": {
+    type: durationType,
+    default: 10 * SECOND_MS,
+    group: SERVERS,
+    help: "How long a pinged server may stay silent before its tunnel is given up; 20s at least if it is not ours.",
   },
   "sync-interval": {
     type: durationType,
     default: SECOND_MS,
     group: SERVERS,
-    help: "First wait between attempts to reach a server that has no tunnel yet.",
+    help: "First wait between attempts to reach a server that has no tunnel yet. There are none once all have one.",
   },
   "sync-interval-cap": {
     type: durationType,
@@ -73,13 +99,13 @@ export const AGENT_FLAGS = {
     type: boolType,
     default: false,
     group: SERVERS,
-    help: "Look for more servers even when as many have a tunnel as were announced, so that their number may change.",
+    help: "Accepted; changes nothing. Changes are followed anyway, without attempts in between: see --server-discovery.",
   },
   "probe-interval": {
     type: durationType,
     default: SECOND_MS,
     group: SERVERS,
-    help: "How often to check that tunnels are still alive.",
+    help: "Accepted; changes nothing. A lost tunnel is noticed at once, a silent one by --keepalive-time.",
   },
 
   "agent-cert": {
@@ -159,6 +185,13 @@ export const AGENT_FLAGS = {
     default: 8093,
     group: OBSERVE,
     help: "Port of the health listener.",
+  },
+  "ready-min-servers": {
+    type: stringType,
+    placeholder: "number",
+    default: "one",
+    group: OBSERVE,
+    help: "Servers that must have a tunnel for /readyz to succeed: one, all (that are known), or a number.",
   },
   "admin-bind-address": {
     type: stringType,

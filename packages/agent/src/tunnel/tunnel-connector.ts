@@ -1,5 +1,5 @@
 import { readFile } from "node:fs/promises";
-import type { Socket } from "node:net";
+import type { LookupFunction, Socket } from "node:net";
 import { TLSSocket } from "node:tls";
 import {
   ConnectError,
@@ -13,28 +13,39 @@ import {
   describeTlsError,
   describeTlsHangUp,
   goCodeName,
+  headerValues,
   joinHostPort,
   offeredExtensions,
   systemErrorText,
 } from "@reachback/common";
-import type { CaPool, CancelTimer, GrpcStatus, HeaderList, KeyPair } from "@reachback/common";
+import type {
+  CaPool,
+  CancelTimer,
+  GrpcStatus,
+  HeaderList,
+  KeepaliveOptions,
+  KeyPair,
+} from "@reachback/common";
 import type { ConnectionPorts } from "../endpoint/endpoint-connection.ts";
 import {
-  KEEPALIVE_TIMEOUT_MS,
   MIN_KEEPALIVE_MS,
   SERVER_ANSWER_TIMEOUT_MS,
   SERVER_CONNECT_TIMEOUT_MS,
   SERVER_HTTP2,
   TUNNEL_LINGER_MS,
+  UPSTREAM_MIN_KEEPALIVE_MS,
+  UPSTREAM_MIN_KEEPALIVE_TIMEOUT_MS,
 } from "../limits.ts";
+import { LookupError } from "../lookup/host-lookup.ts";
+import type { ServerAddress } from "../servers/server-address.ts";
 import { serverIdentityFrom } from "./server-identity.ts";
 import type { ServerIdentity } from "./server-identity.ts";
 import { Tunnel } from "./tunnel.ts";
 
-/** How to reach a server, and what to tell it. */
+/** How to reach servers, and what to tell them. */
 export interface ConnectorOptions {
-  readonly host: string;
-  readonly port: number;
+  /** Finds the address of a server that is given by name. */
+  readonly lookup: LookupFunction;
   readonly ca: CaPool;
   /** The agent's certificate; `undefined` where a token identifies it. */
   readonly keyPair: KeyPair | undefined;
@@ -44,7 +55,9 @@ export interface ConnectorOptions {
   readonly agentIdentifiers: string;
   /** A file with a token, read anew for each attempt; empty for none. */
   readonly tokenPath: string;
+  /** Silence after which a server is pinged, and how long it may take to answer. */
   readonly keepaliveTimeMs: number;
+  readonly keepaliveTimeoutMs: number;
   readonly userAgent: string;
 }
 
@@ -55,10 +68,16 @@ export interface OpenTunnel extends ServerIdentity {
   end(): void;
 }
 
+/**
+ * Who takes its leave: `goaway` the HTTP/2 connection, perhaps for one to the same server; `drain` the
+ * server itself.
+ */
+export type LeaveReason = "goaway" | "drain";
+
 /** What the owner of an open tunnel is told. */
 export interface TunnelEvents {
-  /** The server takes its leave: what is open lives on, but another tunnel is needed. */
-  serverLeaving(): void;
+  /** What is open lives on, but another tunnel is needed. */
+  serverLeaving(reason: LeaveReason): void;
   /** The tunnel is over, its connections are cut. Called exactly once. */
   closed(status: GrpcStatus): void;
   /** A connection is gone; perhaps the last. */
@@ -72,7 +91,7 @@ export class TunnelConnectError extends Error {
   override readonly name = "TunnelConnectError";
 }
 
-/** Opens tunnels to whoever answers at one address. */
+/** Opens tunnels. */
 export class TunnelConnector {
   readonly #options: ConnectorOptions;
   readonly #ports: ConnectionPorts;
@@ -82,22 +101,22 @@ export class TunnelConnector {
     this.#ports = ports;
   }
 
-  /** `host:port`, for logs. */
-  get address(): string {
-    return joinHostPort(this.#options.host, this.#options.port);
-  }
-
   /**
-   * One attempt: look-up, TCP, TLS, `Connect`, each within its time.
+   * One attempt to get a tunnel to whoever answers at `address`: look-up, TCP, TLS, `Connect`, each
+   * within its time.
    *
    * @param accepted - Called at once when the server accepts the tunnel; says who is told what
    * becomes of it.
    * @throws {TunnelConnectError}, or `signal`'s reason when it aborts.
    */
-  async connect(accepted: (open: OpenTunnel) => TunnelEvents, signal: AbortSignal): Promise<void> {
+  async connect(
+    address: ServerAddress,
+    accepted: (open: OpenTunnel) => TunnelEvents,
+    signal: AbortSignal,
+  ): Promise<void> {
     const token = await this.#readToken();
-    const socket = await this.#connectSocket(signal);
-    await this.#openTunnel(socket, token, accepted, signal);
+    const socket = await this.#connectSocket(address, signal);
+    await this.#openTunnel(socket, address, token, accepted, signal);
   }
 
   async #readToken(): Promise<string | undefined> {
@@ -120,20 +139,21 @@ export class TunnelConnector {
     return token;
   }
 
-  async #connectSocket(signal: AbortSignal): Promise<Socket> {
-    const { host, port, ca, keyPair, alpnProtocols } = this.#options;
+  async #connectSocket({ host, port, name }: ServerAddress, signal: AbortSignal): Promise<Socket> {
+    const { lookup, ca, keyPair, alpnProtocols } = this.#options;
     try {
       return await connectSocket({
         address: { kind: "tcp", host, port },
         tls: clientTlsOptions({
           ca,
           keyPair,
-          serverName: host,
+          serverName: name,
           alpnProtocols: [...alpnProtocols, "h2"],
         }),
         timeoutMs: SERVER_CONNECT_TIMEOUT_MS,
         clock: this.#ports.clock,
         signal,
+        lookup,
       });
     } catch (error) {
       if (!(error instanceof ConnectError)) throw error;
@@ -143,6 +163,7 @@ export class TunnelConnector {
 
   #openTunnel(
     socket: Socket,
+    address: ServerAddress,
     token: string | undefined,
     accepted: (open: OpenTunnel) => TunnelEvents,
     signal: AbortSignal,
@@ -170,10 +191,10 @@ export class TunnelConnector {
         },
         goaway: () => {
           isServerLeaving = true;
-          events?.serverLeaving();
+          events?.serverLeaving("goaway");
         },
         closed: () => {
-          keepalive.stop();
+          keepalive?.stop();
         },
       });
       // Behind the connection's own listener: `closed` comes before `gone`.
@@ -181,19 +202,23 @@ export class TunnelConnector {
         cancelLinger?.();
         events?.gone();
       });
-      const keepalive = new Keepalive(this.#keepaliveOptions(), clock, {
-        get lastHeardMs() {
-          return connection.lastHeardMs;
-        },
-        sendPing: () => {
-          connection.ping();
-        },
-        onDead: (silentForMs) => {
-          const seconds = Math.round(silentForMs / 1000);
-          connection.destroy(new Error(`nothing heard for ${seconds} s`));
-        },
-      });
-      keepalive.start();
+      /** Not before it is known whose server it is: until then the answer is overdue soon enough. */
+      let keepalive: Keepalive | undefined;
+      const keepAlive = (isOurServer: boolean) => {
+        keepalive = new Keepalive(this.#keepaliveOptions(isOurServer), clock, {
+          get lastHeardMs() {
+            return connection.lastHeardMs;
+          },
+          sendPing: () => {
+            connection.ping();
+          },
+          onDead: (silentForMs) => {
+            const seconds = Math.round(silentForMs / 1000);
+            connection.destroy(new Error(`nothing heard for ${seconds} s`));
+          },
+        });
+        keepalive.start();
+      };
 
       const settle = () => {
         cancelTimer();
@@ -223,13 +248,14 @@ export class TunnelConnector {
               return;
             }
             settle();
+            keepAlive(headerValues(metadata, "reachback-revision").length > 0);
             const end = () => {
               isEnding = true;
               linger();
               tunnel.end();
             };
             events = accepted({ tunnel, ...identity, end });
-            if (isServerLeaving) events.serverLeaving();
+            if (isServerLeaving) events.serverLeaving("goaway");
             resolve();
           },
           tunnelClosed: (status) => {
@@ -260,7 +286,7 @@ export class TunnelConnector {
         connection,
         {
           path: "/AgentService/Connect",
-          authority: this.#authority(),
+          authority: this.#authority(address),
           scheme: "https",
           userAgent: this.#options.userAgent,
           metadata: this.#metadata(token),
@@ -273,9 +299,8 @@ export class TunnelConnector {
   }
 
   /** As Go's agent: the name that TLS verifies, with the port only if no certificate is sent. */
-  #authority(): string {
-    const { host, keyPair } = this.#options;
-    return keyPair === undefined ? this.address : host;
+  #authority({ name, port }: ServerAddress): string {
+    return this.#options.keyPair === undefined ? joinHostPort(name, port) : name;
   }
 
   #metadata(token: string | undefined): HeaderList {
@@ -289,14 +314,22 @@ export class TunnelConnector {
     ];
   }
 
-  #keepaliveOptions(): { intervalMs: number; timeoutMs: number } {
-    const intervalMs = Math.max(this.#options.keepaliveTimeMs, MIN_KEEPALIVE_MS);
-    return { intervalMs, timeoutMs: KEEPALIVE_TIMEOUT_MS };
+  #keepaliveOptions(isOurServer: boolean): KeepaliveOptions {
+    const { keepaliveTimeMs, keepaliveTimeoutMs } = this.#options;
+    if (isOurServer) {
+      const intervalMs = Math.max(keepaliveTimeMs, MIN_KEEPALIVE_MS);
+      return { intervalMs, timeoutMs: keepaliveTimeoutMs };
+    }
+    return {
+      intervalMs: Math.max(keepaliveTimeMs, UPSTREAM_MIN_KEEPALIVE_MS),
+      timeoutMs: Math.max(keepaliveTimeoutMs, UPSTREAM_MIN_KEEPALIVE_TIMEOUT_MS),
+    };
   }
 }
 
 function reasonOf(error: ConnectError): string {
   if (error.timedOut) return "timed out";
+  if (error.cause instanceof LookupError) return error.cause.message;
   if (error.phase === "tls") return describeTlsError(error.cause ?? error, "server");
   return error.cause instanceof Error ? systemErrorText(error.cause) : error.message;
 }

@@ -179,3 +179,35 @@ describe("DnsHostLookup", () => {
     assert.ok(outcomes.every(({ status }) => status === "rejected"));
   });
 });
+
+describe("DnsHostLookup, asked for all addresses,", () => {
+  it("waits for both families", async (t) => {
+    const { lookup } = await setup(t, { node1: { v4: ["10.0.0.1"], v6: [FULL] } });
+    const { signal } = new AbortController();
+    assert.deepEqual(await lookup.lookupAll("node1", signal), {
+      addresses: ["10.0.0.1", "2001:db8::1"],
+      isComplete: true,
+    });
+  });
+
+  it("says when one family could not be learned", async (t) => {
+    const { lookup } = await setup(t, {
+      half: { v4: ["10.0.0.1"], v6: "broken" },
+      alone: { v4: ["10.0.0.2"] },
+    });
+    const { signal } = new AbortController();
+    const half = await lookup.lookupAll("half", signal);
+    assert.deepEqual(half, { addresses: ["10.0.0.1"], isComplete: false });
+    const alone = await lookup.lookupAll("alone", signal);
+    assert.deepEqual(alone, { addresses: ["10.0.0.2"], isComplete: true });
+  });
+
+  it("takes the hosts file for the whole truth", async (t) => {
+    const { lookup, server } = await setup(t, {}, { hosts: "10.0.0.7 node1" });
+    assert.deepEqual(await lookup.lookupAll("node1", new AbortController().signal), {
+      addresses: ["10.0.0.7"],
+      isComplete: true,
+    });
+    assert.deepEqual(server.questions, []);
+  });
+});

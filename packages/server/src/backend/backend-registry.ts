@@ -33,11 +33,6 @@ export class BackendRegistry {
     return this.#backends;
   }
 
-  /** Whether dials can be served: the first strategy has somebody to choose. */
-  get isReady(): boolean {
-    return (this.#strategies[0]?.keyCount ?? 0) > 0;
-  }
-
   /** Keys by strategy: agents, or identifiers for `destHost`. */
   keyCounts(): Map<ProxyStrategy, number> {
     return new Map(this.#strategies.map(({ name, keyCount }) => [name, keyCount]));

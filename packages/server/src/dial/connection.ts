@@ -279,7 +279,7 @@ export class Connection implements FlowOwner {
     this.#openedAtMs = this.#ports.clock.now();
     this.#flow = this.#tunnel.established(this);
     const { metrics, logger } = this.#ports;
-    metrics.dialSucceeded((this.#openedAtMs - this.#startedAtMs) / 1000);
+    metrics.dialSucceeded((this.#openedAtMs - this.#startedAtMs) / 1000, this.#openedAtMs);
     metrics.connectionOpened();
     if (logger.debugEnabled) logger.debug("connection.opened", this.#logFields());
     this.#frontend.dialed(connectionId);

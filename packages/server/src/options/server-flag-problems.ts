@@ -10,6 +10,7 @@ import { formatFrontend, formatListenAddress, isFrontendProtocol } from "./front
 import type { ListenAddress } from "./frontend-spec.ts";
 import { leaseLabelProblem } from "./lease-labels.ts";
 import { proxyStrategyProblems } from "./proxy-strategies.ts";
+import { readyStrategiesProblems } from "./ready-strategies.ts";
 import type { SERVER_FLAGS } from "./server-flags.ts";
 
 export type ServerFlags = ParsedFlags<typeof SERVER_FLAGS>;
@@ -32,6 +33,8 @@ export function serverFlagProblems({ values }: ServerFlags, fileExists: FileExis
     ...weakTlsProblems(values),
     ...negativeDurationProblems(values),
     ...negativeLimitProblems(values),
+    ...keepaliveTimeoutProblems(values),
+    ...readyStrategiesProblems(values["ready-strategies"]),
     ...unsupportedFeatureProblems(values),
   ].map((problem) => `${PREFIX} ${problem}`);
 
@@ -232,6 +235,11 @@ function negativeLimitProblems(values: Values): string[] {
   return flags
     .filter((flag) => values[flag] < 0)
     .map((flag) => `${flag} must be >= 0, got ${values[flag]}; 0 means no limit`);
+}
+
+function keepaliveTimeoutProblems(values: Values): string[] {
+  const timeout = values["keepalive-timeout"];
+  return timeout > 0 ? [] : [`keepalive-timeout must be > 0, got ${formatGoDuration(timeout)}`];
 }
 
 type DurationFlag =

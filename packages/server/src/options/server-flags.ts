@@ -149,9 +149,15 @@ export const SERVER_FLAGS = {
   },
   "keepalive-time": {
     type: durationType,
-    default: HOUR_MS,
+    default: 15 * SECOND_MS,
     group: AGENTS,
     help: "Silence after which an agent's tunnel is pinged. Set it below the idle timeout of load balancers on the way.",
+  },
+  "keepalive-timeout": {
+    type: durationType,
+    default: 10 * SECOND_MS,
+    group: AGENTS,
+    help: "How long a pinged agent may stay silent before its tunnel is given up.",
   },
   "server-id": {
     type: stringType,
@@ -237,6 +243,13 @@ export const SERVER_FLAGS = {
     default: 8092,
     group: OBSERVE,
     help: "Port of the health listener.",
+  },
+  "ready-strategies": {
+    type: stringType,
+    placeholder: "which",
+    default: "first",
+    group: OBSERVE,
+    help: "Which of --proxy-strategies must have an agent for /readyz to succeed: the first, any, or all.",
   },
   "admin-bind-address": {
     type: stringType,

@@ -277,17 +277,17 @@ describe("strategies in a row", () => {
     assert.equal(registry.choose("10.0.0.1:80"), exact);
   });
 
-  it("are ready when the first is", () => {
+  it("say what each may choose from, draining agents included", () => {
     const { registry, add } = setup(["destHost", "default"]);
-    assert.equal(registry.isReady, false);
+    const counts = () => Object.fromEntries(registry.keyCounts());
+    assert.deepEqual(counts(), { destHost: 0, default: 0 });
     add("any");
-    assert.equal(registry.isReady, false);
+    assert.deepEqual(counts(), { destHost: 0, default: 1 });
     const exact = add("exact", "ipv4=10.0.0.1");
-    assert.equal(registry.isReady, true);
     drain(exact);
-    assert.equal(registry.isReady, true, "draining agents count");
+    assert.deepEqual(counts(), { destHost: 1, default: 2 });
     registry.remove(exact);
-    assert.equal(registry.isReady, false);
+    assert.deepEqual(counts(), { destHost: 0, default: 1 });
   });
 
   it("may be the same one twice", () => {

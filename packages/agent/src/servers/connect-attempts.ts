@@ -1,0 +1,211 @@
+import { Backoff, jittered } from "@reachback/common";
+import type { CancelTimer, Clock, Random } from "@reachback/common";
+import { MAX_FRESH_ATTEMPTS, MAX_SLOW_ATTEMPTS, SLOW_ATTEMPT_MS } from "../limits.ts";
+
+export interface AttemptPace {
+  /** The pause between attempts once servers are hard to find, and the first after a failure. */
+  readonly syncIntervalMs: number;
+  /** The longest pause after failures. */
+  readonly syncIntervalCapMs: number;
+}
+
+export interface AttemptPorts {
+  readonly clock: Clock;
+  readonly random: Random;
+}
+
+/** What came of an attempt that did not fail: a tunnel, or a server that has one already. */
+export type AttemptOutcome = "opened" | "duplicate";
+
+/** One try to get a tunnel. Rejects if there is none. */
+export type Attempt = (signal: AbortSignal) => Promise<AttemptOutcome>;
+
+/** Upstream's figures: each pause is half as long again, and up to a tenth longer at random. */
+const BACKOFF_FACTOR = 1.5;
+const JITTER = 0.1;
+
+/** Duplicates in a row that are drawn eagerly: enough to meet each of five servers, all but surely. */
+const EAGER_DUPLICATES = 60;
+
+/** The pause behind a duplicate then, as a part of the sync interval. */
+const EAGER_FRACTION = 1 / 5;
+
+/** Attempts at a time then, at least. */
+const EAGER_ATTEMPTS = 2;
+
+/**
+ * The attempts to get the tunnels that are missing at one place. With none missing there is no
+ * attempt, and no timer.
+ *
+ * - As many attempts run at a time as tunnels are missing, but {@link MAX_FRESH_ATTEMPTS} at most.
+ *   One that has been going on for {@link SLOW_ATTEMPT_MS} does not keep the next one waiting;
+ *   {@link MAX_SLOW_ATTEMPTS} of these are tolerated on top.
+ * - Failures are followed by growing pauses, counted from the start of what failed.
+ * - A duplicate is followed by a short pause, as long as the attempt took if that was longer, and then
+ *   by {@link EAGER_ATTEMPTS} attempts: behind a balancer the next may find the server that is missing.
+ *   After {@link EAGER_DUPLICATES} in vain it is the sync interval, and one attempt.
+ * - A tunnel that ends is replaced after a random part of the sync interval, so that the agents of a
+ *   server that went do not all come at once; one that did not last as if it had failed.
+ */
+export class ConnectAttempts {
+  readonly #pace: AttemptPace;
+  readonly #ports: AttemptPorts;
+  readonly #attempt: Attempt;
+  readonly #missing: () => number;
+  readonly #failures: Backoff;
+  /** For tunnels that end soon after they were opened. */
+  readonly #shortLives: Backoff;
+  readonly #running = new Set<{ readonly startedAtMs: number; readonly abort: AbortController }>();
+  #notBeforeMs = Number.NEGATIVE_INFINITY;
+  #failedAtMs = Number.NEGATIVE_INFINITY;
+  #duplicates = 0;
+  #lastMissing = 0;
+  #cancelWake: CancelTimer | undefined;
+  #isStopped = false;
+
+  /** @param missing - How many tunnels are missing now. */
+  constructor(pace: AttemptPace, ports: AttemptPorts, attempt: Attempt, missing: () => number) {
+    this.#pace = pace;
+    this.#ports = ports;
+    this.#attempt = attempt;
+    this.#missing = missing;
+    const backoff = () =>
+      new Backoff(
+        {
+          initialMs: pace.syncIntervalMs,
+          capMs: pace.syncIntervalCapMs,
+          factor: BACKOFF_FACTOR,
+          jitter: JITTER,
+        },
+        ports.random,
+      );
+    this.#failures = backoff();
+    this.#shortLives = backoff();
+  }
+
+  /** Start and cancel attempts as is called for now. To be called whenever `missing` may differ. */
+  reconcile(): void {
+    this.#cancelWake?.();
+    this.#cancelWake = undefined;
+    if (this.#isStopped) return;
+    const missing = this.#missing();
+    if (missing > this.#lastMissing) this.#duplicates = 0;
+    this.#lastMissing = missing;
+    if (missing <= 0) {
+      this.#cancelAll();
+      return;
+    }
+    const nowMs = this.#ports.clock.now();
+    if (nowMs < this.#notBeforeMs) {
+      this.#wakeAt(this.#notBeforeMs);
+      return;
+    }
+    while (this.#mayStart(nowMs)) this.#start(nowMs);
+    this.#wakeWhenSlow(nowMs);
+  }
+
+  /** A tunnel has ended, or counts no more, after so long. {@link reconcile} is to follow. */
+  lost(livedMs: number): void {
+    const { syncIntervalMs, syncIntervalCapMs } = this.#pace;
+    this.#duplicates = 0;
+    if (livedMs < syncIntervalCapMs) {
+      this.#pause(this.#shortLives.next());
+    } else {
+      this.#shortLives.reset();
+      this.#pause(this.#ports.random.fraction() * syncIntervalMs);
+    }
+  }
+
+  /** Give up what is running, and start nothing any more. Idempotent. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#cancelWake?.();
+    this.#cancelAll();
+  }
+
+  #mayStart(nowMs: number): boolean {
+    const limit = this.#freshLimit;
+    return this.#freshCount(nowMs) < limit && this.#running.size < limit + MAX_SLOW_ATTEMPTS;
+  }
+
+  get #freshLimit(): number {
+    const missing = Math.min(this.#missing(), MAX_FRESH_ATTEMPTS);
+    if (missing <= 0 || this.#duplicates === 0) return missing;
+    return this.#isEager ? Math.max(EAGER_ATTEMPTS, missing) : 1;
+  }
+
+  get #isEager(): boolean {
+    return this.#duplicates <= EAGER_DUPLICATES;
+  }
+
+  #freshCount(nowMs: number): number {
+    let count = 0;
+    for (const { startedAtMs } of this.#running) {
+      if (nowMs < startedAtMs + SLOW_ATTEMPT_MS) count++;
+    }
+    return count;
+  }
+
+  #start(nowMs: number): void {
+    const run = { startedAtMs: nowMs, abort: new AbortController() };
+    this.#running.add(run);
+    this.#attempt(run.abort.signal).then(
+      (outcome) => {
+        if (!this.#running.delete(run)) return;
+        this.#failures.reset();
+        if (outcome === "opened") this.#duplicates = 0;
+        else this.#duplicate(this.#ports.clock.now() - nowMs);
+        this.reconcile();
+      },
+      () => {
+        if (!this.#running.delete(run)) return;
+        this.#failed(nowMs);
+        this.reconcile();
+      },
+    );
+  }
+
+  #failed(startedAtMs: number): void {
+    // Of attempts that ran together, one failure counts.
+    if (startedAtMs < this.#failedAtMs) return;
+    this.#failedAtMs = this.#ports.clock.now();
+    this.#pause(this.#failures.next(), startedAtMs);
+  }
+
+  #duplicate(tookMs: number): void {
+    const { syncIntervalMs } = this.#pace;
+    this.#duplicates++;
+    const shortMs = Math.max(syncIntervalMs * EAGER_FRACTION, tookMs);
+    const pauseMs = this.#isEager ? Math.min(shortMs, syncIntervalMs) : syncIntervalMs;
+    this.#pause(jittered(pauseMs, JITTER, this.#ports.random));
+  }
+
+  #pause(pauseMs: number, fromMs = this.#ports.clock.now()): void {
+    this.#notBeforeMs = Math.max(this.#notBeforeMs, fromMs + pauseMs);
+  }
+
+  /** The next attempt may start when one that runs becomes slow, if there is room for it then. */
+  #wakeWhenSlow(nowMs: number): void {
+    if (this.#running.size >= this.#freshLimit + MAX_SLOW_ATTEMPTS) return;
+    for (const { startedAtMs } of this.#running) {
+      if (nowMs >= startedAtMs + SLOW_ATTEMPT_MS) continue;
+      // Sets keep their order: this is the oldest of those that are not slow yet.
+      this.#wakeAt(startedAtMs + SLOW_ATTEMPT_MS);
+      return;
+    }
+  }
+
+  #wakeAt(timeMs: number): void {
+    const { clock } = this.#ports;
+    this.#cancelWake?.();
+    this.#cancelWake = clock.schedule(timeMs - clock.now(), () => {
+      this.reconcile();
+    });
+  }
+
+  #cancelAll(): void {
+    const running = [...this.#running];
+    this.#running.clear();
+    for (const { abort } of running) abort.abort();
+  }
+}

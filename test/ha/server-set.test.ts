@@ -1,0 +1,113 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { TestContext } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Agent, AgentOptions } from "@reachback/agent";
+import { SeededRandom } from "@reachback/common/testing";
+import { portsFor } from "../support/executable.ts";
+import { startAgent } from "../support/cluster.ts";
+import { startServerProgram } from "../support/server-program.ts";
+import type { ServerProgramOptions } from "../support/server-program.ts";
+import { TcpBalancer } from "../support/tcp-balancer.ts";
+
+// The servers are processes, so that they can be killed; the agents are in this one, with the
+// defaults of their program.
+
+const AGENTS = 20;
+const PACE = { syncIntervalMs: 1_000, syncIntervalCapMs: 10_000 };
+
+/** How long a killed server is away. */
+const AWAY_MS = 2_000;
+
+async function planServers(t: TestContext, count: number): Promise<ServerProgramOptions[]> {
+  const ports = await portsFor(t, 3 * count);
+  return Array.from({ length: count }, (_, index) => ({
+    serverId: `server-${index + 1}`,
+    agentPort: ports[3 * index]!,
+    healthPort: ports[3 * index + 1]!,
+    adminPort: ports[3 * index + 2]!,
+    args: [`--server-count=${count}`, "--v=0"],
+  }));
+}
+
+/** Agents that are ready only with a tunnel to every server. */
+function startAgents(
+  t: TestContext,
+  port: number,
+  overrides: Partial<AgentOptions> = {},
+): Promise<Agent[]> {
+  return Promise.all(
+    Array.from({ length: AGENTS }, (_, index) =>
+      startAgent(t, port, {
+        agentId: `agent-${index + 1}`,
+        ...PACE,
+        readyMinServers: "all",
+        ...overrides,
+      }),
+    ),
+  );
+}
+
+/** How long it takes until every agent has a tunnel to each server, in milliseconds. */
+async function msUntilMeshed(agents: readonly Agent[], limitMs: number): Promise<number> {
+  const startMs = performance.now();
+  for (;;) {
+    const passedMs = performance.now() - startMs;
+    const waiting = agents.filter(({ isReady }) => !isReady).length;
+    if (waiting === 0) return passedMs;
+    assert.ok(passedMs < limitMs, `${waiting} agents still wait after ${Math.round(passedMs)} ms`);
+    await sleep(10);
+  }
+}
+
+describe("twenty agents", () => {
+  for (const way of ["a list of servers", "a random balancer"]) {
+    it(`are whole again 5 s after a killed server of 3 is back, with ${way}`, async (t) => {
+      const plans = await planServers(t, 3);
+      const servers = await Promise.all(plans.map((plan) => startServerProgram(t, plan)));
+      const targets = servers.map(({ agentPort }) => agentPort);
+      let agents: Agent[];
+      if (way === "a list of servers") {
+        agents = await startAgents(t, 0, {
+          serverDiscovery: "list",
+          servers: targets.map((port) => ({ host: "127.0.0.1", port, name: "127.0.0.1" })),
+        });
+      } else {
+        const balancer = new TcpBalancer(targets, randomChoice(11));
+        agents = await startAgents(t, await balancer.listen(t));
+      }
+      t.diagnostic(`first mesh after ${Math.round(await msUntilMeshed(agents, 15_000))} ms`);
+
+      await servers[1]!.kill();
+      await sleep(AWAY_MS);
+      assert.ok(agents.every(({ isReady }) => !isReady));
+      await startServerProgram(t, { ...plans[1]!, serverId: "server-2-again" });
+      t.diagnostic(`whole again after ${Math.round(await msUntilMeshed(agents, 5_000))} ms`);
+    });
+  }
+
+  it("have a tunnel to each of 5 servers behind a random balancer within 15 s", async (t) => {
+    const plans = await planServers(t, 5);
+    const servers = await Promise.all(plans.map((plan) => startServerProgram(t, plan)));
+    const balancer = new TcpBalancer(
+      servers.map(({ agentPort }) => agentPort),
+      randomChoice(12),
+    );
+    const startMs = performance.now();
+    const agents = await startAgents(t, await balancer.listen(t));
+    await msUntilMeshed(agents, 15_000 - (performance.now() - startMs));
+    const tookMs = Math.round(performance.now() - startMs);
+    t.diagnostic(`meshed after ${tookMs} ms with ${balancer.connectionCount} connections`);
+
+    // No attempt in steady state.
+    const before = balancer.connectionCount;
+    await sleep(5_000);
+    assert.equal(balancer.connectionCount, before);
+    assert.ok(agents.every(({ isReady }) => isReady));
+  });
+});
+
+function randomChoice(seed: number): (count: number) => number {
+  const random = new SeededRandom(seed);
+  return (count) => Math.floor(random.fraction() * count);
+}
