@@ -2,15 +2,17 @@ import {
   MetricRegistry,
   OpsListener,
   agentHealthRoutes,
+  connectKubernetes,
   loadCaPool,
   loadKeyPair,
   metricsRoute,
   movedMetricsRoute,
   profilingRoutes,
 } from "@reachback/common";
-import type { Clock, FamilyTextSource, Logger, Random } from "@reachback/common";
+import type { Clock, FamilyTextSource, KubernetesClient, Logger, Random } from "@reachback/common";
 import type { ConnectionPorts } from "./endpoint/endpoint-connection.ts";
 import { TcpEndpointDialer } from "./endpoint/endpoint-dialer.ts";
+import { LeaseCounter } from "./lease/lease-counter.ts";
 import {
   ENDPOINT_DIAL_TIMEOUT_MS,
   ENDPOINT_SOCKET,
@@ -22,6 +24,7 @@ import type { HostLookup } from "./lookup/host-lookup.ts";
 import { SharedHostLookup } from "./lookup/shared-host-lookup.ts";
 import { AgentMetrics } from "./metrics.ts";
 import type { AgentOptions } from "./options.ts";
+import { announcedServerCount } from "./servers/server-count.ts";
 import { ServerSet } from "./tunnel/server-set.ts";
 import { TunnelConnector } from "./tunnel/tunnel-connector.ts";
 
@@ -35,7 +38,7 @@ export interface AgentPorts {
   readonly processMetrics?: FamilyTextSource;
   /** Finds endpoints. @defaultValue the system's name servers and hosts file */
   readonly hostLookup?: HostLookup;
-  /** The environment, to warn of what is set there without effect. */
+  /** The environment: where a pod's apiserver is, and to warn of what is set without effect. */
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
@@ -45,6 +48,7 @@ export class Agent {
   readonly #ports: AgentPorts;
   readonly #metricRegistry = new MetricRegistry();
   readonly #servers: ServerSet;
+  readonly #kubernetes: KubernetesClient | undefined;
   #healthListener: OpsListener | undefined;
   #adminListener: OpsListener | undefined;
   /** Look at what they wait for; see {@link #until}. */
@@ -52,10 +56,15 @@ export class Agent {
   #drained: Promise<void> | undefined;
   #stopped: Promise<void> | undefined;
 
-  private constructor(options: AgentOptions, ports: AgentPorts) {
+  private constructor(
+    options: AgentOptions,
+    ports: AgentPorts,
+    kubernetes: KubernetesClient | undefined,
+  ) {
     const { clock, random, logger } = ports;
     this.#options = options;
     this.#ports = ports;
+    this.#kubernetes = kubernetes;
     const metrics = new AgentMetrics(this.#metricRegistry);
     if (ports.processMetrics !== undefined) this.#metricRegistry.addSource(ports.processMetrics);
 
@@ -70,6 +79,7 @@ export class Agent {
       ),
       socketLimits: ENDPOINT_SOCKET,
     };
+    const { serverLeases } = options;
     this.#servers = new ServerSet(
       options,
       this.#connector(connectionPorts),
@@ -77,6 +87,9 @@ export class Agent {
       () => {
         for (const look of [...this.#waiters]) look();
       },
+      serverLeases === undefined || kubernetes === undefined
+        ? announcedServerCount
+        : new LeaseCounter(serverLeases, { clock, random, logger, kubernetes, metrics }),
     );
     metrics.gauges({
       openServerConnections: () => this.#servers.tunnelCount,
@@ -88,10 +101,11 @@ export class Agent {
   /**
    * Start an agent. It runs from here on, whether there is a server or not.
    *
-   * @throws in upstream's words if its TLS material or one of its ports cannot be used.
+   * @throws in upstream's words if its TLS material, one of its ports or its way to the apiserver
+   * cannot be used.
    */
   static async start(options: AgentOptions, ports: AgentPorts): Promise<Agent> {
-    const agent = new Agent(options, ports);
+    const agent = new Agent(options, ports, await kubernetesFor(options, ports));
     try {
       await agent.#open();
     } catch (error) {
@@ -221,6 +235,7 @@ export class Agent {
   }
 
   async #stop(): Promise<void> {
+    this.#kubernetes?.close();
     this.#servers.stop();
     // Bounded: a server that does not answer is not waited for.
     await this.#until(() => this.#servers.isEmpty);
@@ -247,5 +262,27 @@ export class Agent {
 
   async #closeListeners(): Promise<void> {
     await Promise.all([this.#healthListener?.close(), this.#adminListener?.close()]);
+  }
+}
+
+async function kubernetesFor(
+  { serverLeases }: AgentOptions,
+  { clock, version, env = {} }: AgentPorts,
+): Promise<KubernetesClient | undefined> {
+  if (serverLeases === undefined) return undefined;
+  const { kubeconfigPath } = serverLeases;
+  try {
+    return await connectKubernetes(kubeconfigPath, {
+      clock,
+      env,
+      userAgent: `reachback-agent/${version}`,
+    });
+  } catch (error) {
+    if (!(error instanceof Error)) throw error;
+    const which = kubeconfigPath === "" ? "in cluster kubernetes" : "kubernetes";
+    throw new Error(
+      `failed to run proxy connection with failed to load ${which} client config: ${error.message}`,
+      { cause: error },
+    );
   }
 }

@@ -3,6 +3,7 @@ import type { LoggingOptions, OptionPorts, Program } from "@reachback/common";
 import { agentFlagProblems, chosenAlpnProtocols } from "./options/agent-flag-problems.ts";
 import type { AgentFlags } from "./options/agent-flag-problems.ts";
 import { AGENT_FLAGS } from "./options/agent-flags.ts";
+import type { LeaseCounterOptions } from "./lease/lease-counter.ts";
 
 /** How an agent is to run, checked as far as it can be without opening a file or a socket. */
 export interface AgentOptions {
@@ -29,6 +30,9 @@ export interface AgentOptions {
   readonly syncForever: boolean;
   readonly probeIntervalMs: number;
 
+  /** Servers are counted by these leases; `undefined` if what servers say is believed. */
+  readonly serverLeases: ServerLeaseOptions | undefined;
+
   /** On SIGTERM: how long to serve at least, and how long at most. The second is never less. */
   readonly drainLingerMs: number;
   readonly drainTimeoutMs: number;
@@ -47,10 +51,13 @@ export interface AgentOptions {
   readonly logging: LoggingOptions;
 }
 
+export interface ServerLeaseOptions extends LeaseCounterOptions {
+  /** How to reach the apiserver that has them; empty for the pod's own account. */
+  readonly kubeconfigPath: string;
+}
+
 /**
  * Check the flags of an agent and turn them into options.
- *
- * The flags of what is not supported yet are checked too, but have no option.
  *
  * @returns Frozen options.
  * @throws {UsageError} with every problem, upstream's first one first.
@@ -77,6 +84,15 @@ export function resolveAgentOptions(flags: AgentFlags, ports: OptionPorts): Agen
     syncIntervalCapMs: values["sync-interval-cap"],
     syncForever: values["sync-forever"],
     probeIntervalMs: values["probe-interval"],
+
+    serverLeases: values["count-server-leases"]
+      ? {
+          namespace: values["lease-namespace"],
+          selector: values["lease-label-selector"],
+          rule: values["server-count-source"] === "max" ? "max" : "leases",
+          kubeconfigPath: values.kubeconfig,
+        }
+      : undefined,
 
     drainLingerMs: values["drain-linger"],
     drainTimeoutMs: values["drain-timeout"],

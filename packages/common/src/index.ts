@@ -39,6 +39,21 @@ export type { FlagInput } from "./flags/parse-flags.ts";
 export { UsageError } from "./flags/usage-error.ts";
 export { startProgram } from "./program.ts";
 export type { OptionPorts, Program, ProgramHost } from "./program.ts";
+export { ApiAccessError } from "./kubernetes/api-access.ts";
+export { ApiError, apiErrorHint } from "./kubernetes/api-error.ts";
+export { connectKubernetes } from "./kubernetes/connect-kubernetes.ts";
+export type { KubernetesPorts } from "./kubernetes/connect-kubernetes.ts";
+export { listOf, recordOf, textOf } from "./kubernetes/json.ts";
+export { KubernetesClient } from "./kubernetes/kubernetes-client.ts";
+export type { ApiRequest, WatchRequest } from "./kubernetes/kubernetes-client.ts";
+export {
+  isLeaseValid,
+  leaseFrom,
+  leaseListFrom,
+  leasePath,
+  microTime,
+} from "./kubernetes/lease.ts";
+export type { Lease } from "./kubernetes/lease.ts";
 export { createLogger } from "./log/pino-logger.ts";
 export type { LoggerPorts, ProgramIdentity, ProgramLogger } from "./log/pino-logger.ts";
 export { Counter, LabelledCounter } from "./metrics/counter.ts";
@@ -125,3 +140,4 @@ export { Backoff, jittered } from "./timers/backoff.ts";
 export type { BackoffOptions } from "./timers/backoff.ts";
 export { Keepalive } from "./timers/keepalive.ts";
 export type { KeepaliveOptions, KeepaliveTarget } from "./timers/keepalive.ts";
+export { TokenBucket } from "./timers/token-bucket.ts";

@@ -96,9 +96,11 @@ export async function openAgentListener(
   const handler = handlerFor("agents", accept, ports.logger);
   return failingAs("failed to run the agent server", () => {
     const tls = tlsOf(clusterCertPath, clusterKeyPath, clusterCaCertPath, "h2", options, ports);
-    if (clusterCaCertPath === "" && !options.allowUnauthenticatedAgents) {
+    const asksForTokens = options.tokenAuthentication !== undefined;
+    if (clusterCaCertPath === "" && !asksForTokens && !options.allowUnauthenticatedAgents) {
       throw new StartError(
         "nothing would authenticate agents: set --cluster-ca-cert to the CA of their certificates, " +
+          "--agent-namespace and its companions to have them identify by token, " +
           "or --insecure-allow-unauthenticated-agents to let in whoever reaches the port",
       );
     }

@@ -1,5 +1,7 @@
 import { Backoff, goCodeName, jittered } from "@reachback/common";
 import type { CancelTimer, Clock, GrpcStatus, Logger, Random } from "@reachback/common";
+import { announcedServerCount } from "../servers/server-count.ts";
+import type { ServerCountSource } from "../servers/server-count.ts";
 import type { OpenTunnel, TunnelConnector, TunnelEvents } from "./tunnel-connector.ts";
 
 export interface ServerSetOptions {
@@ -44,6 +46,7 @@ export class ServerSet {
   readonly #connector: TunnelOpener;
   readonly #ports: ServerSetPorts;
   readonly #onChange: () => void;
+  readonly #countSource: ServerCountSource;
   readonly #backoff: Backoff;
   /** The tunnel to each server, by its id; not those to servers that take their leave. */
   readonly #tunnels = new Map<string, HeldTunnel>();
@@ -56,17 +59,22 @@ export class ServerSet {
   #isStopped = false;
   #isDraining = false;
 
-  /** @param onChange - A tunnel or a connection is gone. */
+  /**
+   * @param onChange - A tunnel or a connection is gone.
+   * @param countSource - How many servers there are; asked at each look.
+   */
   constructor(
     options: ServerSetOptions,
     connector: TunnelOpener,
     ports: ServerSetPorts,
     onChange: () => void,
+    countSource: ServerCountSource = announcedServerCount,
   ) {
     this.#options = options;
     this.#connector = connector;
     this.#ports = ports;
     this.#onChange = onChange;
+    this.#countSource = countSource;
     this.#backoff = new Backoff(
       {
         initialMs: options.syncIntervalMs,
@@ -87,7 +95,7 @@ export class ServerSet {
 
   /** How many servers there are, as far as is known. */
   get serverCount(): number {
-    return this.#serverCount === 0 ? 1 : this.#serverCount;
+    return this.#countSource.count(this.#serverCount === 0 ? 1 : this.#serverCount);
   }
 
   /** Connections over all tunnels. */
@@ -109,6 +117,7 @@ export class ServerSet {
   }
 
   start(): void {
+    this.#countSource.start(() => undefined);
     void this.#sync();
   }
 
@@ -122,6 +131,7 @@ export class ServerSet {
   /** End all tunnels, and what is left of their connections. */
   stop(): void {
     this.#isStopped = true;
+    this.#countSource.stop();
     this.#stopConnecting();
     for (const held of [...this.#held]) this.#end(held);
   }

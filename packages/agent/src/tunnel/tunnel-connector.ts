@@ -22,6 +22,7 @@ import {
   SERVER_ANSWER_TIMEOUT_MS,
   SERVER_CONNECT_TIMEOUT_MS,
   SERVER_HTTP2,
+  TOKEN_ANSWER_TIMEOUT_MS,
   TUNNEL_LINGER_MS,
 } from "../limits.ts";
 import { serverIdentityFrom } from "./server-identity.ts";
@@ -204,7 +205,8 @@ export class TunnelConnector {
       const onAbort = () => {
         fail(signal.reason as Error);
       };
-      const cancelTimer = clock.schedule(SERVER_ANSWER_TIMEOUT_MS, () => {
+      const timeoutMs = token === undefined ? SERVER_ANSWER_TIMEOUT_MS : TOKEN_ANSWER_TIMEOUT_MS;
+      const cancelTimer = clock.schedule(timeoutMs, () => {
         fail(new TunnelConnectError("answer: timed out"));
       });
       signal.addEventListener("abort", onAbort);

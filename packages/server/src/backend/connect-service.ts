@@ -7,6 +7,8 @@ import type {
   IncomingCall,
   Random,
 } from "@reachback/common";
+import type { TokenAuthenticator } from "../authentication/token-authenticator.ts";
+import type { Verdict } from "../authentication/verdict.ts";
 import type { ConnectionPorts } from "../dial/connection.ts";
 import { Backend } from "./backend.ts";
 import type { BackendRegistry } from "./backend-registry.ts";
@@ -24,37 +26,63 @@ export class ConnectService {
   readonly #registry: BackendRegistry;
   readonly #ports: ConnectionPorts;
   readonly #random: Random;
+  readonly #authenticator: TokenAuthenticator | undefined;
 
+  /** @param authenticator - `undefined` if agents need no token. */
   constructor(
     identity: ServerIdentity,
     registry: BackendRegistry,
     ports: ConnectionPorts,
     random: Random,
+    authenticator: TokenAuthenticator | undefined,
   ) {
     this.#identity = identity;
     this.#registry = registry;
     this.#ports = ports;
     this.#random = random;
+    this.#authenticator = authenticator;
   }
 
+  // In upstream's order: metadata, token, answer, registration.
   readonly connect: GrpcMethod = (call) => {
+    let claim: AgentClaim;
     try {
-      this.#accept(call, agentIdOf(call.metadata), identifiersOf(call.metadata));
-      return undefined;
+      claim = { agentId: agentIdOf(call.metadata), identifiers: identifiersOf(call.metadata) };
     } catch (error) {
-      const status = refusalOf(error);
-      this.#ports.logger.warn("tunnel.refused", { peer: call.peer.address, error: status.message });
-      return status;
+      return this.#refusal(call, refusalOf(error));
     }
+    const verdict = this.#authenticator?.authenticate(call.metadata) ?? NO_TOKEN_NEEDED;
+    if ("accepted" in verdict) return this.#decide(call, claim, verdict);
+    call.hold(() => {
+      verdict.cancel();
+    });
+    verdict.onVerdict = (decided) => {
+      const refusal = this.#decide(call, claim, decided);
+      if (refusal !== undefined) call.refuse(refusal);
+    };
+    return undefined;
   };
 
-  #accept(call: IncomingCall, agentId: string, identifiers: AgentIdentifiers): void {
+  /** Accept the call, or return the status to refuse it with. */
+  #decide(call: IncomingCall, claim: AgentClaim, verdict: Verdict): GrpcStatus | undefined {
+    if (!verdict.accepted) return this.#refusal(call, verdict.status);
+    this.#accept(call, claim, verdict.username);
+    return undefined;
+  }
+
+  #refusal(call: IncomingCall, status: GrpcStatus): GrpcStatus {
+    this.#ports.logger.warn("tunnel.refused", { peer: call.peer.address, error: status.message });
+    return status;
+  }
+
+  #accept(call: IncomingCall, { agentId, identifiers }: AgentClaim, username: string): void {
     const { metrics, logger } = this.#ports;
     const openedAtMs = this.#ports.clock.now();
     const peer = {
       agentId,
       peer: call.peer.address,
       ...(call.peer.commonName === undefined ? {} : { commonName: call.peer.commonName }),
+      ...(username === "" ? {} : { user: username }),
     };
     const backend = new Backend(
       agentId,
@@ -92,6 +120,14 @@ export class ConnectService {
     });
   }
 }
+
+/** What an agent says about itself. */
+interface AgentClaim {
+  readonly agentId: string;
+  readonly identifiers: AgentIdentifiers;
+}
+
+const NO_TOKEN_NEEDED: Verdict = { accepted: true, username: "" };
 
 /** Metadata that breaks a rule; the message is upstream's. */
 class MetadataError extends Error {}
