@@ -38,7 +38,7 @@ describe("a start that needs an apiserver", () => {
       ],
       [
         () => {
-          const serverLeases = { ...counting(t, api).serverLeases!, kubeconfigPath: "" };
+          const serverLeases = { ...counting(t, api).serverLeases, kubeconfigPath: "" };
           return startTrackedAgent(t, 1, { serverLeases });
         },
         /^failed to run proxy connection with failed to load in cluster kubernetes client config: unable to load in-cluster configuration, KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT must be defined$/,

@@ -6,7 +6,7 @@ import type { Server } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
-import type { TLSSocket } from "node:tls";
+import { TLSSocket } from "node:tls";
 import { TokenBucket, systemClock } from "@reachback/common";
 import { temporaryFolder } from "./cluster.ts";
 import { LeaseStore } from "./lease-store.ts";
@@ -114,7 +114,7 @@ export class KubernetesApi {
       query: url.searchParams,
       headers: request.headers,
       body: text === "" ? undefined : JSON.parse(text),
-      commonName: commonNameOf(request.socket as TLSSocket),
+      commonName: commonNameOf(request.socket),
     };
     this.calls.push(call);
     if (this.lagMs > 0) await new Promise((resolve) => setTimeout(resolve, this.lagMs));
@@ -169,7 +169,8 @@ export class KubernetesApi {
   }
 }
 
-function commonNameOf(socket: TLSSocket): string | undefined {
+function commonNameOf(socket: Socket): string | undefined {
+  if (!(socket instanceof TLSSocket)) return undefined;
   // A resumed session is "authorized" even where nobody showed a certificate.
   const certificate = socket.getPeerCertificate() as { subject?: { CN?: string } };
   return socket.authorized ? certificate.subject?.CN : undefined;

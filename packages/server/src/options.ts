@@ -88,7 +88,7 @@ export interface PublishedLease {
 
 /** client-go's are 5 and 10, which keep a thousand agents waiting for minutes. */
 const DEFAULT_REVIEWS_PER_SECOND = 50;
-const DEFAULT_REVIEW_BURST = 100;
+const DEFAULT_REVIEW_BURST = 50;
 
 /**
  * Check the flags of a server and turn them into options.

@@ -589,7 +589,7 @@ describe("the server's options", () => {
       maxWaiting: 10_000,
       timeoutMs: 5_000,
       perSecond: 50,
-      burst: 100,
+      burst: 50,
       cacheTtlMs: 300_000,
     });
     assert.deepEqual(lease, { namespace: "kube-system", labels: { a: "b", c: "d" } });

@@ -42,8 +42,8 @@ export interface KubernetesClientPorts {
 /** The answer to a list of leases of a large cluster is far below. */
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
 
-/** Idle connections that are kept. */
-const MAX_FREE_SOCKETS = 4;
+/** Idle connections that are kept, for as many requests as come together, and how long. */
+const KEPT = { keepAlive: true, maxFreeSockets: 64, timeout: 60_000 };
 
 /**
  * Requests to an apiserver, as JSON over HTTP/1.1 with connections kept alive. Credentials in files
@@ -234,7 +234,7 @@ export class KubernetesClient {
     for (const sockets of Object.values(kept?.agent.freeSockets ?? {})) {
       for (const socket of sockets ?? []) socket.destroy();
     }
-    const agent = isHttps ? this.#httpsAgent(tls) : newHttpAgent();
+    const agent = isHttps ? this.#httpsAgent(tls) : new HttpAgent(KEPT);
     this.#connections = { tls, agent };
     return agent;
   }
@@ -242,8 +242,7 @@ export class KubernetesClient {
   #httpsAgent({ ca, cert, key }: TlsIdentity): HttpAgent {
     const { skipsTlsVerification, tlsServerName } = this.#access;
     return new HttpsAgent({
-      keepAlive: true,
-      maxFreeSockets: MAX_FREE_SOCKETS,
+      ...KEPT,
       minVersion: "TLSv1.2",
       rejectUnauthorized: !skipsTlsVerification,
       ...(tlsServerName === undefined ? {} : { servername: tlsServerName }),
@@ -279,10 +278,6 @@ export class KubernetesClient {
 
 /** A kept connection was closed by the apiserver just as it was used again. */
 class StaleConnectionError extends Error {}
-
-function newHttpAgent(): HttpAgent {
-  return new HttpAgent({ keepAlive: true, maxFreeSockets: MAX_FREE_SOCKETS });
-}
 
 function connectionProblem(error: unknown): string {
   const failure = error instanceof StaleConnectionError ? error.cause : error;

@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import { ApiError, Backoff, TokenBucket, apiErrorHint } from "@reachback/common";
 import type { CancelTimer, Clock, Logger, Random } from "@reachback/common";
 import type { AuthenticationMetrics } from "./authentication-metrics.ts";
@@ -68,8 +69,6 @@ export class ReviewQueue {
   readonly #stopping = new AbortController();
   #waitingCount = 0;
   #underWayCount = 0;
-  /** No review begins before. */
-  #pausedUntilMs = 0;
   /** Why the apiserver cannot answer, since it last did. */
   #problem: string | undefined;
   #cancelTimer: CancelTimer | undefined;
@@ -80,6 +79,8 @@ export class ReviewQueue {
     this.#ports = ports;
     this.#bucket = new TokenBucket(options.perSecond, options.burst, ports.clock);
     this.#backoff = new Backoff(RETRY, ports.random);
+    // Each review under way listens.
+    setMaxListeners(MAX_CONCURRENT, this.#stopping.signal);
   }
 
   /** Agents that wait. */
@@ -160,8 +161,7 @@ export class ReviewQueue {
     while (this.#underWayCount < limit) {
       const [review] = this.#again.size > 0 ? this.#again : this.#queued;
       if (review === undefined) return;
-      const pauseMs = this.#pausedUntilMs - this.#ports.clock.now();
-      const waitMs = pauseMs > 0 ? pauseMs : this.#bucket.take();
+      const waitMs = this.#bucket.take();
       if (waitMs > 0) {
         this.#cancelTimer = this.#ports.clock.schedule(waitMs, () => {
           this.#proceed();
@@ -203,7 +203,7 @@ export class ReviewQueue {
   }
 
   #failed(review: Review, error: unknown): void {
-    const { clock, logger } = this.#ports;
+    const { logger } = this.#ports;
     const reason = error instanceof Error ? error.message : String(error);
     const hint = apiErrorHint(error, "create tokenreviews (ClusterRole system:auth-delegator)");
     logger.warn("token.unreviewed", { error: reason, hint });
@@ -216,9 +216,9 @@ export class ReviewQueue {
     const isThrottling = error.status === 429;
     if (!isThrottling) this.#problem = reason;
     // Those that were under way together fail together, and count as one.
-    if (clock.now() >= this.#pausedUntilMs) {
+    if (!this.#bucket.isPaused) {
       const pauseMs = error.retryAfterMs ?? this.#backoff.next();
-      this.#pausedUntilMs = clock.now() + Math.min(pauseMs, this.#options.timeoutMs);
+      this.#bucket.pause(Math.min(pauseMs, this.#options.timeoutMs));
     }
     if (review.waiters.size === 0) this.#reviews.delete(review.hash);
     else this.#again.add(review);

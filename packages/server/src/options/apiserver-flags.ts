@@ -68,7 +68,7 @@ export const APISERVER_FLAGS = {
     placeholder: "count",
     default: 0,
     group: APISERVER,
-    help: "Token reviews that may go out together after a pause; 0 means 100.",
+    help: "Token reviews that may go out together after a pause; 0 means 50.",
   },
   "kube-api-content-type": {
     type: stringType,
