@@ -34,6 +34,10 @@ const files = [...testFilesBelow("packages"), ...testFilesBelow("test")]
   )
   .sort();
 
+const isSeparateSuite = SEPARATE_SUITES.some((suite) =>
+  files.some((file) => file.startsWith(suite)),
+);
+
 if (files.length === 0) {
   console.error(`no test file matches ${wanted.join(" ")}`);
   process.exit(1);
@@ -48,7 +52,7 @@ const child = spawn(
     ...(stripsTypes ? [] : ["--import", "tsx"]),
     "--test",
     // A test that hangs fails by name instead of holding the run up.
-    "--test-timeout=300000",
+    `--test-timeout=${isSeparateSuite ? 600_000 : 300_000}`,
     // Node leaves one core free, which on two cores is half of them; much here waits.
     `--test-concurrency=${availableParallelism()}`,
     ...runnerOptions,

@@ -112,18 +112,13 @@ async function flagProblems(container: Container): Promise<string[]> {
   const program = container.command?.join(" ");
   if (program === "/proxy-agent") {
     const flags = await parseFlags(AGENT_FLAGS, { argv: args, env, onDeprecated });
-    return agentFlagProblems(flags, isMounted).filter(isOfThisVersion);
+    return agentFlagProblems(flags, isMounted);
   }
   assert.equal(program, "/proxy-server");
   const flags = await parseFlags(SERVER_FLAGS, { argv: args, env, onDeprecated });
   const socketFolder = flags.values["uds-name"].replace(/\/[^/]*$/, "");
   assert.ok(socketFolder === "" || isMounted(socketFolder), socketFolder);
-  return serverFlagProblems(flags, isMounted).filter(isOfThisVersion);
-}
-
-/** Manifests use what the programs know as flags but do not do yet. */
-function isOfThisVersion(problem: string): boolean {
-  return !problem.endsWith("is not supported yet");
+  return serverFlagProblems(flags, isMounted);
 }
 
 function flagOf({ args = [] }: Container, name: string): string | undefined {

@@ -74,19 +74,16 @@ const DIFFERENT: Readonly<Record<string, { exit: number; error?: string; why: st
   "... --agent-namespace=x --agent-service-account=x --authentication-audience=x": {
     exit: 1,
     error:
-      "failed to validate server options with agent authentication by token (--agent-namespace, " +
-      "--agent-service-account, --authentication-audience) is not supported yet",
-    why: "upstream looks for a cluster to ask",
+      "failed to load kubernetes client config: invalid configuration: no configuration has been provided: " +
+      "set --kubeconfig, or run in a pod, where KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are set",
+    why: "it says what to do",
   },
   "... --enable-lease-controller": {
     exit: 1,
-    error: "failed to validate server options with --enable-lease-controller is not supported yet",
-    why: "upstream looks for a cluster to keep leases in",
-  },
-  "... --count-server-leases": {
-    exit: 1,
-    error: "failed to validate agent options with --count-server-leases is not supported yet",
-    why: "upstream looks for a cluster to read leases from",
+    error:
+      "failed to load kubernetes client config: invalid configuration: no configuration has been provided: " +
+      "set --kubeconfig, or run in a pod, where KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are set",
+    why: "it says what to do",
   },
 };
 
@@ -101,7 +98,8 @@ interface OurStart {
 
 const NO_AGENT_CA =
   "failed to run the agent server: nothing would authenticate agents: set --cluster-ca-cert to the CA " +
-  "of their certificates, or --insecure-allow-unauthenticated-agents to let in whoever reaches the port";
+  "of their certificates, --agent-namespace and its companions to have them identify by token, " +
+  "or --insecure-allow-unauthenticated-agents to let in whoever reaches the port";
 const inUse = (address: string) =>
   `failed to listen on ${address}: listen tcp ${address}: bind: address already in use`;
 const unixInUse = (path: string) =>

@@ -228,7 +228,7 @@ describe("a server whose TLS material cannot be used", () => {
     assert.equal(
       await startError(t, { clusterCaCertPath: "" }),
       "failed to run the agent server: nothing would authenticate agents: set --cluster-ca-cert to " +
-        "the CA of their certificates, or --insecure-allow-unauthenticated-agents to let in whoever " +
+        "the CA of their certificates, --agent-namespace and its companions to have them identify by token, or --insecure-allow-unauthenticated-agents to let in whoever " +
         "reaches the port",
     );
     assert.equal(

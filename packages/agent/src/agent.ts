@@ -2,6 +2,7 @@ import {
   MetricRegistry,
   OpsListener,
   agentHealthRoutes,
+  connectKubernetes,
   loadCaPool,
   loadKeyPair,
   metricsRoute,
@@ -13,12 +14,14 @@ import type {
   Clock,
   FamilyTextSource,
   KeyPair,
+  KubernetesClient,
   Logger,
   Random,
   ReadinessCheck,
 } from "@reachback/common";
 import type { ConnectionPorts } from "./endpoint/endpoint-connection.ts";
 import { TcpEndpointDialer } from "./endpoint/endpoint-dialer.ts";
+import { LeaseCounter } from "./lease/lease-counter.ts";
 import {
   ENDPOINT_DIAL_TIMEOUT_MS,
   ENDPOINT_SOCKET,
@@ -47,7 +50,7 @@ export interface AgentPorts {
   readonly processMetrics?: FamilyTextSource;
   /** Finds endpoints. @defaultValue the system's name servers and hosts file */
   readonly hostLookup?: HostLookup;
-  /** The environment, to warn of what is set there without effect. */
+  /** The environment: where a pod's apiserver is, and to warn of what is set without effect. */
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
@@ -60,6 +63,7 @@ export class Agent {
   #keyPair: KeyPair | undefined;
   /** When an endpoint was reached last. */
   #lastDialAtMs: number | undefined;
+  readonly #kubernetes: KubernetesClient | undefined;
   #healthListener: OpsListener | undefined;
   #adminListener: OpsListener | undefined;
   /** Look at what they wait for; see {@link #until}. */
@@ -67,10 +71,15 @@ export class Agent {
   #drained: Promise<void> | undefined;
   #stopped: Promise<void> | undefined;
 
-  private constructor(options: AgentOptions, ports: AgentPorts) {
+  private constructor(
+    options: AgentOptions,
+    ports: AgentPorts,
+    kubernetes: KubernetesClient | undefined,
+  ) {
     const { clock, random, logger } = ports;
     this.#options = options;
     this.#ports = ports;
+    this.#kubernetes = kubernetes;
     const metrics = new AgentMetrics(this.#metricRegistry);
     if (ports.processMetrics !== undefined) this.#metricRegistry.addSource(ports.processMetrics);
 
@@ -100,12 +109,16 @@ export class Agent {
     const serverLookup = new DnsHostLookup(clock, {
       ...(options.serverResolvers.length === 0 ? {} : { servers: options.serverResolvers }),
     });
+    const { serverLeases } = options;
     this.#servers = new ServerSet(
       options,
       this.#connector(connectionPorts, serverLookup),
       {
         addresses: addressSourceFor(options, { clock, random, logger, lookup: serverLookup }),
-        count: announcedServerCount,
+        count:
+          serverLeases === undefined || kubernetes === undefined
+            ? announcedServerCount
+            : new LeaseCounter(serverLeases, { clock, random, logger, kubernetes, metrics }),
       },
       { clock, random, logger, metrics },
       () => {
@@ -123,10 +136,11 @@ export class Agent {
   /**
    * Start an agent. It runs from here on, whether there is a server or not.
    *
-   * @throws in upstream's words if its TLS material or one of its ports cannot be used.
+   * @throws in upstream's words if its TLS material, one of its ports or its way to the apiserver
+   * cannot be used.
    */
   static async start(options: AgentOptions, ports: AgentPorts): Promise<Agent> {
-    const agent = new Agent(options, ports);
+    const agent = new Agent(options, ports, await kubernetesFor(options, ports));
     try {
       await agent.#open();
     } catch (error) {
@@ -269,6 +283,7 @@ export class Agent {
   }
 
   async #stop(): Promise<void> {
+    this.#kubernetes?.close();
     this.#servers.stop();
     // Bounded: a server that does not answer is not waited for.
     await this.#until(() => this.#servers.isEmpty);
@@ -295,5 +310,27 @@ export class Agent {
 
   async #closeListeners(): Promise<void> {
     await Promise.all([this.#healthListener?.close(), this.#adminListener?.close()]);
+  }
+}
+
+async function kubernetesFor(
+  { serverLeases }: AgentOptions,
+  { clock, version, env = {} }: AgentPorts,
+): Promise<KubernetesClient | undefined> {
+  if (serverLeases === undefined) return undefined;
+  const { kubeconfigPath } = serverLeases;
+  try {
+    return await connectKubernetes(kubeconfigPath, {
+      clock,
+      env,
+      userAgent: `reachback-agent/${version}`,
+    });
+  } catch (error) {
+    if (!(error instanceof Error)) throw error;
+    const which = kubeconfigPath === "" ? "in cluster kubernetes" : "kubernetes";
+    throw new Error(
+      `failed to run proxy connection with failed to load ${which} client config: ${error.message}`,
+      { cause: error },
+    );
   }
 }

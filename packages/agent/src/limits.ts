@@ -42,6 +42,13 @@ export const SERVER_CONNECT_TIMEOUT_MS = 10_000;
 /** From there to the server's answer to `Connect`; upstream waits for ever. */
 export const SERVER_ANSWER_TIMEOUT_MS = 10_000;
 
+/**
+ * The same where a token identifies the agent: a server that has it reviewed holds the call back, up
+ * to 30 s (`--token-review-timeout`) when the apiserver is slow or many agents come at once, and then
+ * says what is wrong.
+ */
+export const TOKEN_ANSWER_TIMEOUT_MS = 45_000;
+
 /** Attempts to open a tunnel at one place, at a time, that are not slow yet. */
 export const MAX_FRESH_ATTEMPTS = 3;
 

@@ -11,6 +11,7 @@ import { AGENT_FLAGS } from "./options/agent-flags.ts";
 import { chosenDiscovery, chosenReadyMinServers, chosenServers } from "./options/server-options.ts";
 import type { ServerDiscovery } from "./options/server-options.ts";
 import type { ServerAddress } from "./servers/server-address.ts";
+import type { LeaseCounterOptions } from "./lease/lease-counter.ts";
 
 /** How an agent is to run, checked as far as it can be without opening a file or a socket. */
 export interface AgentOptions {
@@ -42,6 +43,9 @@ export interface AgentOptions {
   readonly syncIntervalCapMs: number;
   readonly probeIntervalMs: number;
 
+  /** Servers are counted by these leases; `undefined` if what servers say is believed. */
+  readonly serverLeases: ServerLeaseOptions | undefined;
+
   /** On SIGTERM: how long to serve at least, and how long at most. The second is never less. */
   readonly drainLingerMs: number;
   readonly drainTimeoutMs: number;
@@ -61,10 +65,13 @@ export interface AgentOptions {
   readonly logging: LoggingOptions;
 }
 
+export interface ServerLeaseOptions extends LeaseCounterOptions {
+  /** How to reach the apiserver that has them; empty for the pod's own account. */
+  readonly kubeconfigPath: string;
+}
+
 /**
  * Check the flags of an agent and turn them into options.
- *
- * The flags of what is not supported yet are checked too, but have no option.
  *
  * @returns Frozen options.
  * @throws {UsageError} with every problem, upstream's first one first.
@@ -93,6 +100,15 @@ export function resolveAgentOptions(flags: AgentFlags, ports: OptionPorts): Agen
     syncIntervalMs: values["sync-interval"],
     syncIntervalCapMs: values["sync-interval-cap"],
     probeIntervalMs: values["probe-interval"],
+
+    serverLeases: values["count-server-leases"]
+      ? {
+          namespace: values["lease-namespace"],
+          selector: values["lease-label-selector"],
+          rule: values["server-count-source"] === "max" ? "max" : "leases",
+          kubeconfigPath: values.kubeconfig,
+        }
+      : undefined,
 
     drainLingerMs: values["drain-linger"],
     drainTimeoutMs: values["drain-timeout"],

@@ -40,6 +40,21 @@ export { UsageError } from "./flags/usage-error.ts";
 export { startProgram } from "./program.ts";
 export type { OptionPorts, Program, ProgramHost } from "./program.ts";
 export type { ProgramLogger } from "./log/pino-logger.ts";
+export { ApiAccessError } from "./kubernetes/api-access.ts";
+export { ApiError, apiErrorHint } from "./kubernetes/api-error.ts";
+export { connectKubernetes } from "./kubernetes/connect-kubernetes.ts";
+export type { KubernetesPorts } from "./kubernetes/connect-kubernetes.ts";
+export { listOf, recordOf, textOf } from "./kubernetes/json.ts";
+export { KubernetesClient } from "./kubernetes/kubernetes-client.ts";
+export type { ApiRequest, WatchRequest } from "./kubernetes/kubernetes-client.ts";
+export {
+  isLeaseValid,
+  leaseFrom,
+  leaseListFrom,
+  leasePath,
+  microTime,
+} from "./kubernetes/lease.ts";
+export type { Lease } from "./kubernetes/lease.ts";
 export { Counter, LabelledCounter } from "./metrics/counter.ts";
 export { Histogram, LabelledHistogram } from "./metrics/histogram.ts";
 export { unlabelled } from "./metrics/metric-family.ts";
@@ -142,3 +157,4 @@ export type { FlowPorts } from "./flow/tunnel-flows.ts";
 export { WindowBudget } from "./flow/window-budget.ts";
 export { SilenceWatch } from "./timers/silence-watch.ts";
 export { unpinned } from "./unpinned.ts";
+export { TokenBucket } from "./timers/token-bucket.ts";

@@ -104,9 +104,11 @@ export async function openAgentListener(
     const keyPair = loadKeyPair(clusterCertPath, clusterKeyPath, ports.clock);
     ports.certificateLoaded?.("agents", keyPair.leaf);
     const tls = tlsOf(keyPair, clusterCaCertPath, "h2", options, ports);
-    if (clusterCaCertPath === "" && !options.allowUnauthenticatedAgents) {
+    const asksForTokens = options.tokenAuthentication !== undefined;
+    if (clusterCaCertPath === "" && !asksForTokens && !options.allowUnauthenticatedAgents) {
       throw new StartError(
         "nothing would authenticate agents: set --cluster-ca-cert to the CA of their certificates, " +
+          "--agent-namespace and its companions to have them identify by token, " +
           "or --insecure-allow-unauthenticated-agents to let in whoever reaches the port",
       );
     }

@@ -40,6 +40,8 @@ export type DialFailureReason =
 export type TunnelRefusalReason =
   /** What the agent says of itself breaks the protocol. */
   | "metadata"
+  /** Its token was not accepted. */
+  | "authentication"
   /** `--max-tunnels-per-identity`. */
   | "identity_tunnels_limit";
 

@@ -6,7 +6,9 @@ import {
   resolveLoggingOptions,
 } from "@reachback/common";
 import type { FlowOptions, LoggingOptions, OptionPorts, Program } from "@reachback/common";
+import type { TokenAuthenticationOptions } from "./authentication/token-authenticator.ts";
 import type { DialLimits } from "./dial/dial-limits.ts";
+import { leaseLabelsFrom } from "./options/lease-labels.ts";
 import type { FrontendSpec } from "./options/frontend-spec.ts";
 import { isFrontendProtocol } from "./options/frontend-spec.ts";
 import type { ProxyStrategy } from "./options/proxy-strategies.ts";
@@ -17,6 +19,7 @@ import {
   chosenCipherSuites,
   firstAddress,
   serverFlagProblems,
+  usesTokens,
 } from "./options/server-flag-problems.ts";
 import type { ServerFlags } from "./options/server-flag-problems.ts";
 import { SERVER_FLAGS } from "./options/server-flags.ts";
@@ -48,11 +51,20 @@ export interface ServerOptions extends DialLimits {
   /** TLS material of the agent listener; empty for none, which cannot be started with. */
   readonly clusterCertPath: string;
   readonly clusterKeyPath: string;
-  /** CAs of agents; with an empty one the listener may open only if {@link allowUnauthenticatedAgents}. */
+  /**
+   * CAs of agents; with an empty one the listener may open only with {@link tokenAuthentication} or
+   * {@link allowUnauthenticatedAgents}.
+   */
   readonly clusterCaCertPath: string;
   readonly allowUnauthenticatedAgents: boolean;
   readonly keepaliveTimeMs: number;
   readonly keepaliveTimeoutMs: number;
+  /** Agents must have a service account's token; `undefined` if they need none. */
+  readonly tokenAuthentication: TokenAuthenticationOptions | undefined;
+  /** This server keeps a lease; `undefined` if not. */
+  readonly lease: PublishedLease | undefined;
+  /** How to reach the apiserver for these two; empty for the pod's own account. */
+  readonly kubeconfigPath: string;
 
   /** Tried in order; may repeat one. Never empty. */
   readonly proxyStrategies: readonly ProxyStrategy[];
@@ -80,10 +92,18 @@ export interface ServerOptions extends DialLimits {
   readonly logging: LoggingOptions;
 }
 
+/** Where this server's lease is, and by what agents find it. */
+export interface PublishedLease {
+  readonly namespace: string;
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+/** client-go's are 5 and 10, which keep a thousand agents waiting for minutes. */
+const DEFAULT_REVIEWS_PER_SECOND = 50;
+const DEFAULT_REVIEW_BURST = 50;
+
 /**
  * Check the flags of a server and turn them into options.
- *
- * The flags of what is not supported yet are checked too, but have no option.
  *
  * @returns Frozen options.
  * @throws {UsageError} with every problem, upstream's first one first.
@@ -114,6 +134,14 @@ export function resolveServerOptions(flags: ServerFlags, ports: OptionPorts): Se
     allowUnauthenticatedAgents: values["insecure-allow-unauthenticated-agents"],
     keepaliveTimeMs: orNever(values["keepalive-time"]),
     keepaliveTimeoutMs: values["keepalive-timeout"],
+    tokenAuthentication: usesTokens(values) ? tokenAuthentication(values) : undefined,
+    lease: values["enable-lease-controller"]
+      ? {
+          namespace: values["lease-namespace"],
+          labels: leaseLabelsFrom(values["lease-label"]),
+        }
+      : undefined,
+    kubeconfigPath: values.kubeconfig,
 
     proxyStrategies: proxyStrategiesFrom(values["proxy-strategies"]),
     zone: values.zone,
@@ -144,6 +172,19 @@ export function resolveServerOptions(flags: ServerFlags, ports: OptionPorts): Se
 /** As for Go's servers: with 0, peers are not pinged. */
 function orNever(intervalMs: number): number {
   return intervalMs === 0 ? Number.POSITIVE_INFINITY : intervalMs;
+}
+
+function tokenAuthentication(values: ServerFlags["values"]): TokenAuthenticationOptions {
+  return {
+    namespace: values["agent-namespace"],
+    serviceAccount: values["agent-service-account"],
+    audience: values["authentication-audience"],
+    maxWaiting: values["token-review-queue"],
+    timeoutMs: values["token-review-timeout"],
+    perSecond: values["kubeconfig-qps"] || DEFAULT_REVIEWS_PER_SECOND,
+    burst: values["kubeconfig-burst"] || DEFAULT_REVIEW_BURST,
+    cacheTtlMs: values["token-review-cache-ttl"],
+  };
 }
 
 /** The frontend that upstream's flags describe. */

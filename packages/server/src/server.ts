@@ -12,11 +12,13 @@ import type {
   CertificateFacts,
   Clock,
   FamilyTextSource,
+  KubernetesClient,
   Logger,
   Random,
   ReadinessCheck,
   SocketListener,
 } from "@reachback/common";
+import { ApiserverDuties, connectApiserver } from "./apiserver-duties.ts";
 import { BackendRegistry } from "./backend/backend-registry.ts";
 import { ConnectService } from "./backend/connect-service.ts";
 import type { ConnectionPorts } from "./dial/connection.ts";
@@ -47,6 +49,10 @@ export interface ServerPorts {
   readonly logger: Logger;
   /** Metrics of the process, which only its executable can make. */
   readonly processMetrics?: FamilyTextSource;
+  /** Version of the program, for the user agent. */
+  readonly version?: string;
+  /** The environment: where a pod's apiserver is. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
 /** A proxy server: its listeners, and everything behind them. */
@@ -61,6 +67,7 @@ export class Server {
   readonly #agentGrpcServer: GrpcServer;
   readonly #metricRegistry = new MetricRegistry();
   readonly #metrics: ServerMetrics;
+  readonly #duties: ApiserverDuties;
 
   readonly #frontendListeners: SocketListener[] = [];
   #agentListener: SocketListener | undefined;
@@ -71,7 +78,11 @@ export class Server {
   #stopped: Promise<void> | undefined;
   #onIdle: (() => void) | undefined;
 
-  private constructor(options: ServerOptions, ports: ServerPorts) {
+  private constructor(
+    options: ServerOptions,
+    ports: ServerPorts,
+    kubernetes: KubernetesClient | undefined,
+  ) {
     const { clock, random, logger } = ports;
     this.#options = options;
     this.#ports = ports;
@@ -118,12 +129,19 @@ export class Server {
       limits: options.flow.limits,
       budget: new WindowBudget(options.flow.processWindowBytes),
     };
+    this.#duties = new ApiserverDuties(options, {
+      ...ports,
+      kubernetes,
+      metrics: this.#metrics,
+      metricRegistry: this.#metricRegistry,
+    });
     const connectService = new ConnectService(
       options,
       this.#registry,
       connectionPorts,
       flowPorts,
       random,
+      this.#duties.authenticator,
     );
     this.#agentGrpcServer = new GrpcServer(
       {
@@ -143,10 +161,11 @@ export class Server {
   /**
    * Start a server: all its listeners, or none.
    *
-   * @throws in upstream's words if one of them cannot be opened.
+   * @throws in upstream's words if one of them cannot be opened, or if the apiserver is needed and
+   * nothing says where it is.
    */
   static async start(options: ServerOptions, ports: ServerPorts): Promise<Server> {
-    const server = new Server(options, ports);
+    const server = new Server(options, ports, await connectApiserver(options, ports));
     try {
       await server.#open();
     } catch (error) {
@@ -204,6 +223,7 @@ export class Server {
       listenerPorts,
     );
     ports.logger.info("listener.opened", { listener: "agents", address: this.#agentListener.name });
+    this.#duties.start();
     this.#adminListener = await OpsListener.open(
       {
         name: "admin server",
@@ -262,6 +282,8 @@ export class Server {
 
   async #stop(): Promise<void> {
     this.#isStopping = true;
+    // Agents that count leases must not wait for a server that goes.
+    const unpublished = this.#duties.stop();
     for (const listener of this.#frontendListeners) listener.close();
     this.#agentListener?.close();
     this.#connectFrontend.close();
@@ -279,6 +301,7 @@ export class Server {
     const listeners = [this.#agentListener, ...this.#frontendListeners];
     const empty = listeners.flatMap((listener) => listener?.whenEmpty() ?? []);
     await this.#within(STOP_LINGER_MS, Promise.all(empty));
+    await unpublished;
     this.#destroy();
     await this.#healthListener?.close();
     await this.#adminListener?.close();
@@ -306,6 +329,7 @@ export class Server {
   }
 
   #destroy(): void {
+    void this.#duties.stop();
     this.#agentGrpcServer.destroy();
     this.#frontendGrpcServer.destroy();
     this.#connectFrontend.destroy();

@@ -137,6 +137,9 @@ const OUR_FLAGS = [
   "startup-dial-hold",
   "keepalive-timeout",
   "ready-strategies",
+  "token-review-cache-ttl",
+  "token-review-queue",
+  "token-review-timeout",
   "uds-mode",
   "connection-window",
   "tunnel-window",
@@ -224,6 +227,12 @@ const DECIDED_LATER: Readonly<Record<string, string>> = {
   "... --cluster-ca-cert=/run/badcert.pem": "the CA file has to be read",
   "--cluster-cert= --uds-name=/run/su.sock --server-port=0": "the key pair has to be read",
   "--server-ca-cert=/pki/ca.crt": "the key pair has to be read",
+  "... --agent-namespace=x --agent-service-account=x --authentication-audience=x":
+    "the apiserver has to be found",
+  "... --enable-lease-controller": "the apiserver has to be found",
+  // Certificates and tokens together are allowed here.
+  "... --agent-namespace=x --agent-service-account=x --authentication-audience=x --cluster-ca-cert=/pki/ca.crt":
+    "the apiserver has to be found",
   "... --uds-name=/nonexistent-dir/x.sock": "the socket has to be bound",
   "... --uds-name=/nonexistent-dir/x.sock --mode=http-connect":
     "upstream crashes at the same point",
@@ -232,10 +241,6 @@ const DECIDED_LATER: Readonly<Record<string, string>> = {
 /** Recorded starts that end differently here, and how. */
 const DIFFERENT: Readonly<Record<string, readonly string[]>> = {
   "--version": [],
-  "... --agent-namespace=x --agent-service-account=x --authentication-audience=x": [
-    `${PREFIX}agent authentication by token (--agent-namespace, --agent-service-account, --authentication-audience) is not supported yet`,
-  ],
-  "... --enable-lease-controller": [`${PREFIX}--enable-lease-controller is not supported yet`],
 };
 
 const SHARED = RECORDED.find(({ args }) => args.at(-1) === "--agent-port=50000")?.args.slice(0, -1);
@@ -317,7 +322,32 @@ describe("validation of the server's flags", () => {
       "--frontend=grpc,:9090 is a TCP frontend and needs --server-cert and --server-key",
       "--frontend=grpc,:9090 is a TCP frontend and needs --server-ca-cert, or --insecure-allow-unauthenticated-frontends",
       "--tls-min-version=VersionTLS10 is refused: TLS before 1.2 is broken (RFC 8996), use VersionTLS12 or VersionTLS13",
-      "--enable-lease-controller is not supported yet",
+    ]);
+  });
+
+  it("refuses what the apiserver would, and reviews without rate, room or time", async () => {
+    const problems = await problemsOf(
+      ...UDS,
+      "--enable-lease-controller",
+      "--server-id=Not_A_Name",
+      "--lease-namespace=",
+      "--kubeconfig-qps=-1",
+      "--kubeconfig-burst=-2",
+      "--token-review-timeout=0",
+      "--token-review-queue=0",
+      "--token-review-cache-ttl=-1s",
+      "--agent-namespace=x",
+    );
+    assert.deepEqual(problems, [
+      "--agent-service-account cannot be empty when agent authentication is enabled",
+      "--authentication-audience cannot be empty when agent authentication is enabled",
+      "token-review-cache-ttl must be >= 0, got -1s",
+      "kubeconfig-qps must be a number >= 0, got -1",
+      "kubeconfig-burst must be a number >= 0, got -2",
+      "token-review-timeout must be > 0, got 0s",
+      "token-review-queue must be > 0, got 0",
+      "server-id \"Not_A_Name\" cannot name a lease: use at most 227 lower case letters, digits, '-' and '.', a letter or digit at each end",
+      "--lease-namespace cannot be empty when --enable-lease-controller is set",
     ]);
   });
 
@@ -425,7 +455,7 @@ describe("validation of the server's flags", () => {
     });
   }
 
-  it("lets the flags of unsupported features be, as long as they are off", async () => {
+  it("lets the flags of unused features be", async () => {
     await optionsFor(
       ...UDS,
       "--enable-lease-controller=false",
@@ -461,6 +491,9 @@ describe("the server's options", () => {
       allowUnauthenticatedAgents: false,
       keepaliveTimeMs: 15_000,
       keepaliveTimeoutMs: 10_000,
+      tokenAuthentication: undefined,
+      lease: undefined,
+      kubeconfigPath: "",
       proxyStrategies: ["default"],
       zone: "",
       maxTunnelsPerIdentity: 10_000,
@@ -599,6 +632,32 @@ describe("the server's options", () => {
     assert.equal(options.frontendKeepaliveTimeMs, 1_500);
     assert.equal(options.gracefulShutdownTimeoutMs, 100);
     assert.equal(options.backendDialTimeoutMs, 0);
+  });
+
+  it("say what the apiserver is needed for, with more reviews per second than upstream", async () => {
+    const tokens = ["namespace=ns", "service-account=sa"].map((flag) => `--agent-${flag}`);
+    const { tokenAuthentication, lease, kubeconfigPath } = await optionsFor(
+      ...UDS,
+      ...tokens,
+      "--authentication-audience=us",
+      "--token-review-timeout=5s",
+      "--enable-lease-controller",
+      "--server-id=one",
+      "--lease-label=a=b,c=d",
+      "--kubeconfig=/pki/kubeconfig",
+    );
+    assert.deepEqual(tokenAuthentication, {
+      namespace: "ns",
+      serviceAccount: "sa",
+      audience: "us",
+      maxWaiting: 10_000,
+      timeoutMs: 5_000,
+      perSecond: 50,
+      burst: 50,
+      cacheTtlMs: 300_000,
+    });
+    assert.deepEqual(lease, { namespace: "kube-system", labels: { a: "b", c: "d" } });
+    assert.equal(kubeconfigPath, "/pki/kubeconfig");
   });
 
   it("hold the mode of sockets as a number", async () => {

@@ -30,7 +30,7 @@ export function agentFlagProblems({ values }: AgentFlags, fileExists: FileExists
     ...metadataProblems(values),
     ...durationProblems(values),
     ...serverFlagProblems(values),
-    ...unsupportedFeatureProblems(values),
+    ...leaseProblems(values),
   ].map((problem) => `${PREFIX} ${problem}`);
 }
 
@@ -169,7 +169,8 @@ function drainProblems(values: Values): string[] {
   ];
 }
 
-/** What a later release will do must not be silently left undone in this one. */
-function unsupportedFeatureProblems(values: Values): string[] {
-  return values["count-server-leases"] ? ["--count-server-leases is not supported yet"] : [];
+/** Upstream finds this out when it lists. */
+function leaseProblems(values: Values): string[] {
+  if (!values["count-server-leases"] || values["lease-namespace"] !== "") return [];
+  return ["--lease-namespace cannot be empty when --count-server-leases is set"];
 }

@@ -18,7 +18,7 @@ const SERVERS = "Servers, to where tunnels go";
 const IDENTITY = "Identity, and what this agent reaches";
 const CONNECTIONS = "Connections and shutdown";
 const OBSERVE = "Health, metrics and profiling";
-const LEASES = "Counting servers by their leases (not supported yet)";
+const LEASES = "Counting servers by their leases";
 
 const LEASE_SELECTOR = parseLabelSelector("k8s-app=konnectivity-server");
 
@@ -224,7 +224,7 @@ export const AGENT_FLAGS = {
     type: boolType,
     default: false,
     group: LEASES,
-    help: "Learn the number of servers from their leases.",
+    help: "Learn the number of servers from the leases they keep with --enable-lease-controller. Needs get, list and watch on leases.",
   },
   "server-count-source": {
     type: stringType,
@@ -266,7 +266,7 @@ export const AGENT_FLAGS = {
     placeholder: "type",
     default: "application/vnd.kubernetes.protobuf",
     group: LEASES,
-    help: "Encoding asked of that apiserver.",
+    help: "Accepted and without effect: JSON is spoken, which every apiserver understands.",
   },
 
   ...FLOW_FLAGS,

@@ -32,6 +32,7 @@ import {
   SERVER_ANSWER_TIMEOUT_MS,
   SERVER_CONNECT_TIMEOUT_MS,
   SERVER_HTTP2,
+  TOKEN_ANSWER_TIMEOUT_MS,
   TUNNEL_LINGER_MS,
   UPSTREAM_MIN_KEEPALIVE_MS,
   UPSTREAM_MIN_KEEPALIVE_TIMEOUT_MS,
@@ -232,7 +233,8 @@ export class TunnelConnector {
       const onAbort = () => {
         fail(signal.reason as Error);
       };
-      const cancelTimer = clock.schedule(SERVER_ANSWER_TIMEOUT_MS, () => {
+      const timeoutMs = token === undefined ? SERVER_ANSWER_TIMEOUT_MS : TOKEN_ANSWER_TIMEOUT_MS;
+      const cancelTimer = clock.schedule(timeoutMs, () => {
         fail(new TunnelConnectError("answer: timed out"));
       });
       signal.addEventListener("abort", onAbort);

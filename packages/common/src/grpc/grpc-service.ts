@@ -5,7 +5,7 @@ import type { HeaderList } from "../hpack/header-list.ts";
 import { headerValue } from "../http2/header-rules.ts";
 import type { Http2Stream, Http2StreamHandler } from "../http2/http2-stream.ts";
 import { isGrpcContentType } from "./grpc-content-type.ts";
-import { GrpcCode, encodeGrpcMessage } from "./grpc-status.ts";
+import { GrpcCode, OK_STATUS, encodeGrpcMessage } from "./grpc-status.ts";
 import type { GrpcStatus } from "./grpc-status.ts";
 
 /** Who is at the other end of the socket. */
@@ -30,9 +30,20 @@ export interface IncomingCall {
     handler: CarrierHandler,
     metadata?: HeaderList,
   ): GrpcServerCarrier;
+
+  /**
+   * Leave the call unanswered for now, to be accepted or {@link refuse}d later.
+   *
+   * @param gone - The peer has left, or has sent something without waiting for the answer, and the
+   * call is over: it must be neither accepted nor refused any more.
+   */
+  hold(gone: () => void): void;
+
+  /** Answer a call that was held. */
+  refuse(status: GrpcStatus): void;
 }
 
-/** Answers a call: accepts it, or returns the status to refuse it with. */
+/** Answers a call: accepts it, holds it, or returns the status to refuse it with. */
 export type GrpcMethod = (call: IncomingCall) => GrpcStatus | undefined;
 
 /** Methods by service and name: `{ ProxyService: { Proxy: ... } }`. */
@@ -89,11 +100,20 @@ export function routeGrpcRequest(
   }
 
   let carrier: GrpcServerCarrier | undefined;
+  let held: Http2StreamHandler | undefined;
   const refusal = target({
     metadata: headers,
     peer,
+    hold(gone) {
+      held = heldStream(stream, contentType, gone);
+    },
+    refuse(status) {
+      stream.attach(REFUSED);
+      finishGrpcStream(stream, status, contentType);
+    },
     accept(counters, handler, metadata) {
       carrier = new GrpcServerCarrier(stream, contentType ?? "", counters, handler);
+      if (held !== undefined) stream.attach(carrier);
       if (metadata !== undefined) carrier.sendHeaders(metadata);
       const deadlineMs = grpcTimeoutMs(headerValue(headers, "grpc-timeout"));
       if (deadlineMs !== undefined) carrier.expireAfter(deadlineMs, clock);
@@ -101,7 +121,34 @@ export function routeGrpcRequest(
     },
   });
   if (refusal !== undefined) finishGrpcStream(stream, refusal, contentType);
-  return carrier ?? REFUSED;
+  return carrier ?? held ?? REFUSED;
+}
+
+/**
+ * What is told of a stream while its call is held. Peers of ours say nothing before they are
+ * answered, so nothing is kept for those who do.
+ */
+function heldStream(
+  stream: Http2Stream,
+  contentType: string | undefined,
+  gone: () => void,
+): Http2StreamHandler {
+  const finish = (status: GrpcStatus) => {
+    stream.attach(REFUSED);
+    gone();
+    finishGrpcStream(stream, status, contentType);
+  };
+  return {
+    ...REFUSED,
+    data: () => {
+      const message = "a message before the answer to the call";
+      finish({ code: GrpcCode.FAILED_PRECONDITION, message });
+    },
+    ended: () => {
+      finish(OK_STATUS);
+    },
+    closed: gone,
+  };
 }
 
 /** The method of a path, or why there is none. */

@@ -16,6 +16,8 @@ import type {
   IncomingCall,
   Random,
 } from "@reachback/common";
+import type { TokenAuthenticator } from "../authentication/token-authenticator.ts";
+import type { Verdict } from "../authentication/verdict.ts";
 import type { ConnectionPorts } from "../dial/connection.ts";
 import type { TunnelRefusalReason } from "../metrics.ts";
 import { Backend } from "./backend.ts";
@@ -46,13 +48,16 @@ export class ConnectService {
   readonly #random: Random;
   readonly #maxTunnelsPerIdentity: number;
   readonly #quota: TunnelQuota;
+  readonly #authenticator: TokenAuthenticator | undefined;
 
+  /** @param authenticator - `undefined` if agents need no token. */
   constructor(
     options: ConnectOptions,
     registry: BackendRegistry,
     ports: ConnectionPorts,
     flowPorts: FlowPorts,
     random: Random,
+    authenticator: TokenAuthenticator | undefined,
   ) {
     this.#identity = options;
     this.#maxTunnelsPerIdentity = options.maxTunnelsPerIdentity;
@@ -61,24 +66,52 @@ export class ConnectService {
     this.#ports = ports;
     this.#flowPorts = flowPorts;
     this.#random = random;
+    this.#authenticator = authenticator;
   }
 
+  // In upstream's order: metadata, token, answer, registration.
   readonly connect: GrpcMethod = (call) => {
+    let claim: AgentClaim;
     try {
-      this.#accept(call, agentIdOf(call.metadata), identifiersOf(call.metadata));
-      return undefined;
+      claim = { agentId: agentIdOf(call.metadata), identifiers: identifiersOf(call.metadata) };
     } catch (error) {
-      const { status, reason } = refusalOf(error);
-      this.#ports.metrics.tunnelRefused(reason);
-      this.#ports.logger.warn("tunnel.refused", { peer: call.peer.address, error: status.message });
-      return status;
+      return this.#refusal(call, refusalOf(error));
     }
+    const verdict = this.#authenticator?.authenticate(call.metadata) ?? NO_TOKEN_NEEDED;
+    if ("accepted" in verdict) return this.#decide(call, claim, verdict);
+    call.hold(() => {
+      verdict.cancel();
+    });
+    verdict.onVerdict = (decided) => {
+      const refusal = this.#decide(call, claim, decided);
+      if (refusal !== undefined) call.refuse(refusal);
+    };
+    return undefined;
   };
 
-  #accept(call: IncomingCall, agentId: string, identifiers: AgentIdentifiers): void {
+  /** Accept the call, or return the status to refuse it with. */
+  #decide(call: IncomingCall, claim: AgentClaim, verdict: Verdict): GrpcStatus | undefined {
+    if (!verdict.accepted) {
+      return this.#refusal(call, { status: verdict.status, reason: "authentication" });
+    }
+    try {
+      this.#accept(call, claim, verdict.username);
+      return undefined;
+    } catch (error) {
+      return this.#refusal(call, refusalOf(error));
+    }
+  }
+
+  #refusal(call: IncomingCall, { status, reason }: Refusal): GrpcStatus {
+    this.#ports.metrics.tunnelRefused(reason);
+    this.#ports.logger.warn("tunnel.refused", { peer: call.peer.address, error: status.message });
+    return status;
+  }
+
+  #accept(call: IncomingCall, { agentId, identifiers }: AgentClaim, username: string): void {
     const { metrics, logger } = this.#ports;
     const openedAtMs = this.#ports.clock.now();
-    const identity = call.peer.commonName ?? "";
+    const identity = call.peer.commonName ?? username;
     if (!this.#quota.take(identity)) {
       throw new QuotaError(
         `too many tunnels of ${goQuote(identity)}: ${this.#maxTunnelsPerIdentity} are open (--max-tunnels-per-identity of the server)`,
@@ -88,6 +121,7 @@ export class ConnectService {
       agentId,
       peer: call.peer.address,
       ...(call.peer.commonName === undefined ? {} : { commonName: call.peer.commonName }),
+      ...(username === "" ? {} : { user: username }),
     };
     const extensions = namedExtensions(call.metadata, TUNNEL_EXTENSIONS);
     const backend = new Backend(
@@ -132,6 +166,14 @@ export class ConnectService {
   }
 }
 
+/** What an agent says about itself. */
+interface AgentClaim {
+  readonly agentId: string;
+  readonly identifiers: AgentIdentifiers;
+}
+
+const NO_TOKEN_NEEDED: Verdict = { accepted: true, username: "" };
+
 /** Metadata that breaks a rule; the message is upstream's. */
 class MetadataError extends Error {}
 
@@ -162,7 +204,13 @@ function identifiersOf(metadata: HeaderList): AgentIdentifiers {
   }
 }
 
-function refusalOf(error: unknown): { status: GrpcStatus; reason: TunnelRefusalReason } {
+/** How a call is refused, and how that counts. */
+interface Refusal {
+  readonly status: GrpcStatus;
+  readonly reason: TunnelRefusalReason;
+}
+
+function refusalOf(error: unknown): Refusal {
   if (error instanceof QuotaError) {
     const status = { code: GrpcCode.RESOURCE_EXHAUSTED, message: error.message };
     return { status, reason: "identity_tunnels_limit" };

@@ -35,7 +35,8 @@ export function serverFlagProblems({ values }: ServerFlags, fileExists: FileExis
     ...negativeLimitProblems(values),
     ...keepaliveTimeoutProblems(values),
     ...readyStrategiesProblems(values["ready-strategies"]),
-    ...unsupportedFeatureProblems(values),
+    ...reviewProblems(values),
+    ...leaseProblems(values),
   ].map((problem) => `${PREFIX} ${problem}`);
 
   // Upstream reads the labels once more after validation, whether it uses them or not.
@@ -134,17 +135,16 @@ const TOKEN_FLAGS = [
   "authentication-audience",
 ] as const;
 
-function usesTokens(values: Values): boolean {
+export function usesTokens(values: Values): boolean {
   return TOKEN_FLAGS.some((flag) => values[flag] !== "");
 }
 
 function tokenProblems(values: Values): string[] {
   if (!usesTokens(values)) return [];
-  const missing = TOKEN_FLAGS.filter((flag) => values[flag] === "");
-  return [
-    ...(values["cluster-ca-cert"] === "" ? [] : ["--cluster-ca-cert can not be used"]),
-    ...missing.map((flag) => `--${flag} cannot be empty`),
-  ].map((problem) => `${problem} when agent authentication is enabled`);
+  // Upstream also refuses --cluster-ca-cert here; two proofs are better than one.
+  return TOKEN_FLAGS.filter((flag) => values[flag] === "").map(
+    (flag) => `--${flag} cannot be empty when agent authentication is enabled`,
+  );
 }
 
 function kubeconfigProblems({ kubeconfig }: Values, fileExists: FileExists): string[] {
@@ -222,6 +222,7 @@ function negativeDurationProblems(values: Values): string[] {
     "keepalive-time",
     "frontend-keepalive-time",
     "startup-dial-hold",
+    "token-review-cache-ttl",
   ]);
 }
 
@@ -247,7 +248,8 @@ type DurationFlag =
   | "backend-dial-timeout"
   | "keepalive-time"
   | "frontend-keepalive-time"
-  | "startup-dial-hold";
+  | "startup-dial-hold"
+  | "token-review-cache-ttl";
 
 function negativeProblems(values: Values, flags: readonly DurationFlag[]): string[] {
   return flags
@@ -255,15 +257,37 @@ function negativeProblems(values: Values, flags: readonly DurationFlag[]): strin
     .map((flag) => `${flag} must be >= 0, got ${formatGoDuration(values[flag])}`);
 }
 
-/** What a later release will do must not be silently left undone in this one. */
-function unsupportedFeatureProblems(values: Values): string[] {
-  const problems: string[] = [];
-  if (usesTokens(values) && tokenProblems(values).length === 0) {
-    const flags = TOKEN_FLAGS.map((flag) => `--${flag}`).join(", ");
-    problems.push(`agent authentication by token (${flags}) is not supported yet`);
+function reviewProblems(values: Values): string[] {
+  const problems = (["kubeconfig-qps", "kubeconfig-burst"] as const)
+    .filter((flag) => !(values[flag] >= 0 && values[flag] < Infinity))
+    .map((flag) => `${flag} must be a number >= 0, got ${values[flag]}`);
+  if (values["token-review-timeout"] <= 0) {
+    const timeout = formatGoDuration(values["token-review-timeout"]);
+    problems.push(`token-review-timeout must be > 0, got ${timeout}`);
   }
-  if (values["enable-lease-controller"]) {
-    problems.push("--enable-lease-controller is not supported yet");
+  if (values["token-review-queue"] <= 0) {
+    problems.push(`token-review-queue must be > 0, got ${values["token-review-queue"]}`);
+  }
+  return problems;
+}
+
+/** A Kubernetes object has the name of a DNS subdomain (RFC 1123), and our prefix before it. */
+const LEASE_NAME_REST = /^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/;
+const MAX_SERVER_ID_IN_LEASE = 253 - "konnectivity-proxy-server-".length;
+
+/** Upstream finds these out when it writes the lease. */
+function leaseProblems(values: Values): string[] {
+  if (!values["enable-lease-controller"]) return [];
+  const problems: string[] = [];
+  const id = values["server-id"];
+  const isName = LEASE_NAME_REST.test(id) && id.length <= MAX_SERVER_ID_IN_LEASE;
+  if (id !== "" && !isName) {
+    problems.push(
+      `server-id ${goQuote(id)} cannot name a lease: use at most ${MAX_SERVER_ID_IN_LEASE} lower case letters, digits, '-' and '.', a letter or digit at each end`,
+    );
+  }
+  if (values["lease-namespace"] === "") {
+    problems.push("--lease-namespace cannot be empty when --enable-lease-controller is set");
   }
   return problems;
 }

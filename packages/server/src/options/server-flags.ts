@@ -1,7 +1,6 @@
 import {
   boolType,
   durationType,
-  float32Type,
   intType,
   FLOW_FLAGS,
   KLOG_FLAGS,
@@ -9,6 +8,7 @@ import {
   stringType,
 } from "@reachback/common";
 import type { FlagTable } from "@reachback/common";
+import { APISERVER_FLAGS } from "./apiserver-flags.ts";
 import { fileModeType } from "./file-mode-type.ts";
 import { frontendListType } from "./frontend-spec.ts";
 import { LIMIT_FLAGS } from "./limit-flags.ts";
@@ -21,8 +21,6 @@ const AGENTS = "Agents, from where tunnels come in";
 const CONNECTIONS = "Connections and shutdown";
 const OBSERVE = "Health, metrics and profiling";
 const TLS = "TLS of both TCP frontends and the agent listener";
-const TOKENS = "Agent authentication by token (not supported yet)";
-const LEASES = "Leases that announce this server (not supported yet)";
 
 /** Every flag of the server: upstream's, with upstream's names and types, and our own. */
 export const SERVER_FLAGS = {
@@ -139,13 +137,13 @@ export const SERVER_FLAGS = {
     placeholder: "path",
     default: "",
     group: AGENTS,
-    help: "CAs (PEM) of the agents to accept; an agent without a certificate of theirs is turned away.",
+    help: "CAs (PEM) of the agents to accept; an agent without a certificate of theirs is turned away. May be left out where agents are asked for a token.",
   },
   "insecure-allow-unauthenticated-agents": {
     type: boolType,
     default: false,
     group: AGENTS,
-    help: "Open the agent listener without --cluster-ca-cert. Whoever reaches the port can then pose as an agent and receive the apiserver's traffic.",
+    help: "Open the agent listener with neither --cluster-ca-cert nor tokens. Whoever reaches the port can then pose as an agent and receive the apiserver's traffic.",
   },
   "keepalive-time": {
     type: durationType,
@@ -278,76 +276,7 @@ export const SERVER_FLAGS = {
     help: "Accepted with --enable-profiling; a single-threaded process has no lock contention to show.",
   },
 
-  "agent-namespace": {
-    type: stringType,
-    placeholder: "namespace",
-    default: "",
-    group: TOKENS,
-    help: "Namespace whose service account agents must run as.",
-  },
-  "agent-service-account": {
-    type: stringType,
-    placeholder: "name",
-    default: "",
-    group: TOKENS,
-    help: "Service account agents must run as.",
-  },
-  "authentication-audience": {
-    type: stringType,
-    placeholder: "audience",
-    default: "",
-    group: TOKENS,
-    help: "Audience that an agent's token must be made for.",
-  },
-  kubeconfig: {
-    type: stringType,
-    placeholder: "path",
-    default: "",
-    group: TOKENS,
-    help: "How to reach the apiserver that checks tokens and keeps leases. Empty means the pod's own account.",
-  },
-  "kubeconfig-qps": {
-    type: float32Type,
-    placeholder: "rate",
-    default: 0,
-    group: TOKENS,
-    help: "Requests per second towards that apiserver; 0 means 5.",
-  },
-  "kubeconfig-burst": {
-    type: intType,
-    placeholder: "count",
-    default: 0,
-    group: TOKENS,
-    help: "Requests above that rate that may go out together; 0 means 10.",
-  },
-  "kube-api-content-type": {
-    type: stringType,
-    placeholder: "type",
-    default: "application/vnd.kubernetes.protobuf",
-    group: TOKENS,
-    help: "Encoding asked of that apiserver.",
-  },
-
-  "enable-lease-controller": {
-    type: boolType,
-    default: false,
-    group: LEASES,
-    help: "Publish a lease for this server, so that agents can count servers, and remove expired ones.",
-  },
-  "lease-namespace": {
-    type: stringType,
-    placeholder: "namespace",
-    default: "kube-system",
-    group: LEASES,
-    help: "Namespace of the leases.",
-  },
-  "lease-label": {
-    type: stringType,
-    placeholder: "labels",
-    default: "k8s-app=konnectivity-server",
-    group: LEASES,
-    help: "Labels of the leases, KEY=VALUE separated by commas.",
-  },
+  ...APISERVER_FLAGS,
 
   "warn-on-channel-limit": {
     type: boolType,
