@@ -1,9 +1,8 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { createServer } from "node:net";
-import type { AddressInfo } from "node:net";
 import type { TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
+import { freePorts } from "./free-ports.ts";
 import { createTestPki } from "./pki.ts";
 
 const PROGRAM = fileURLToPath(
@@ -13,7 +12,7 @@ const PROGRAM = fileURLToPath(
 /** The agent's executable, which runs the build, as a process of its own. */
 export interface AgentProgram {
   readonly healthPort: number;
-  readonly signal: (signal: "SIGTERM" | "SIGINT") => void;
+  readonly signal: (signal: "SIGTERM" | "SIGINT" | "SIGKILL") => void;
   /** How it exited, and what it had written to standard error. */
   readonly exited: Promise<{
     readonly code: number | null;
@@ -71,19 +70,4 @@ export async function startAgentProgram(
     },
     exited,
   };
-}
-
-/** Ports on loopback that nobody listens on now. */
-async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, "127.0.0.1"));
-  const ports: number[] = [];
-  for (const server of servers) {
-    if (!server.listening) await once(server, "listening");
-    ports.push((server.address() as AddressInfo).port);
-  }
-  for (const server of servers) {
-    server.close();
-    await once(server, "close");
-  }
-  return ports;
 }

@@ -85,16 +85,23 @@ export class Forwarder {
       socket.write(`HTTP/1.1 101 Switching Protocols\r\n${lines.join("")}\r\n`);
       if (firstBytes.length > 0) kubelet.unshift(firstBytes);
       if (head.length > 0) socket.unshift(head);
-      pipeline(kubelet, socket, (error) => {
-        if (error != null && !socket.destroyed) this.#connectionLost(endpoint, error);
-        kubelet.destroy();
-        if (error != null) socket.destroy();
-      });
-      pipeline(socket, kubelet, (error) => {
-        if (error != null) kubelet.destroy();
-      });
+      this.#join(kubelet, socket, endpoint);
     });
     outgoing.end();
+  }
+
+  /** Bytes both ways; what the kubelet said before an orderly end still gets to the client. */
+  #join(kubelet: Duplex, client: Duplex, endpoint: Endpoint): void {
+    kubelet.pipe(client);
+    client.pipe(kubelet);
+    kubelet.on("error", (error) => {
+      if (!client.destroyed) this.#connectionLost(endpoint, error);
+    });
+    kubelet.once("close", () => {
+      if (kubelet.readableEnded) client.resume();
+      else client.destroy();
+    });
+    client.once("close", () => kubelet.destroy());
   }
 
   #request(

@@ -1,5 +1,6 @@
 import { StringDecoder } from "node:string_decoder";
 import type { Readable, Writable } from "node:stream";
+import { finished } from "node:stream/promises";
 import type { PodSpec } from "../cluster/cluster.ts";
 import { startCommand } from "./command-process.ts";
 import type { CommandProcess } from "./command-process.ts";
@@ -19,6 +20,8 @@ export class Container {
   readonly pod: PodSpec;
   readonly log = new ContainerLog();
   readonly process: CommandProcess;
+  /** Resolves when it has exited and all that it wrote is in the log. */
+  readonly ended: Promise<void>;
   readonly #watchers = { stdout: new Set<Writable>(), stderr: new Set<Writable>() };
 
   constructor(pod: PodSpec) {
@@ -26,11 +29,11 @@ export class Container {
     this.pod = pod;
     this.process = startCommand(command, { tty, hostname: pod.name });
     if (!stdin && !tty) this.process.stdin.end();
-    this.#watch(this.process.stdout, this.#watchers.stdout);
-    if (this.process.stderr !== undefined) {
-      this.#watch(this.process.stderr, this.#watchers.stderr);
-    }
-    void this.process.exited.then(() => {
+    this.ended = Promise.all([
+      this.process.exited,
+      this.#watch(this.process.stdout, this.#watchers.stdout),
+      this.#watch(this.process.stderr, this.#watchers.stderr),
+    ]).then(() => {
       this.log.complete();
     });
   }
@@ -47,14 +50,16 @@ export class Container {
     }
   }
 
-  #watch(output: Readable, watchers: ReadonlySet<Writable>): void {
+  /** Keep what comes from an output; resolves at its end. */
+  async #watch(output: Readable | undefined, watchers: ReadonlySet<Writable>): Promise<void> {
+    if (output === undefined) return;
     const decoder = new StringDecoder();
-    output.on("error", () => undefined);
     output.on("data", (piece: Buffer) => {
       this.log.append(decoder.write(piece));
       for (const watcher of watchers) {
         if (watcher.writable && watcher.writableLength < MAX_QUEUED_BYTES) watcher.write(piece);
       }
     });
+    await finished(output).catch(() => undefined);
   }
 }

@@ -9,7 +9,6 @@ export type Frame =
     }
   | { readonly type: "reset"; readonly streamId: number; readonly status: number }
   | { readonly type: "ping"; readonly id: number }
-  | { readonly type: "goaway" }
   | { readonly type: "ignored" };
 
 /** `open` is SYN_STREAM, `reply` SYN_REPLY. */
@@ -32,7 +31,6 @@ const TYPE_OPEN = 1;
 const TYPE_REPLY = 2;
 const TYPE_RESET = 3;
 const TYPE_PING = 6;
-const TYPE_GOAWAY = 7;
 const TYPE_HEADERS = 8;
 
 /** Larger frames are refused; those of Go's library carry what it read at once, mostly 32 KiB. */
@@ -80,8 +78,6 @@ function decodeFrame(frame: Buffer): Frame {
       return { type: "reset", streamId: uint31At(8), status: frame.readUInt32BE(12) };
     case TYPE_PING:
       return { type: "ping", id: frame.readUInt32BE(8) };
-    case TYPE_GOAWAY:
-      return { type: "goaway" };
     default:
       return { type: "ignored" };
   }
@@ -107,11 +103,6 @@ export function encodeReset(streamId: number, status: number): Buffer {
 
 export function encodePing(id: number): Buffer {
   return encodeControl(TYPE_PING, uint32s(id));
-}
-
-/** No streams after `lastStreamId`. */
-export function encodeGoaway(lastStreamId: number): Buffer {
-  return encodeControl(TYPE_GOAWAY, uint32s(lastStreamId, 0));
 }
 
 function encodeControl(type: number, body: Buffer): Buffer {

@@ -1,7 +1,6 @@
 import type { Duplex } from "node:stream";
 import {
   encodeData,
-  encodeGoaway,
   encodePing,
   encodeReply,
   encodeReset,
@@ -40,9 +39,15 @@ export class SpdyConnection implements StreamConnection {
     this.closed = this.#run();
   }
 
-  /** End it once everything written is sent. */
-  close(): void {
-    if (this.#socket.writable) this.#socket.end(encodeGoaway(this.#lastStreamId));
+  /**
+   * Let the client end it, or do so if it takes longer than `graceMs`. The library that kubectl uses
+   * drops what it has not handed on yet when a server hangs up.
+   */
+  close(graceMs = 10_000): void {
+    const timer = setTimeout(() => this.#socket.end(), graceMs).unref();
+    void this.closed.then(() => {
+      clearTimeout(timer);
+    });
   }
 
   sendData(
@@ -96,7 +101,6 @@ export class SpdyConnection implements StreamConnection {
       case "ping":
         this.#send(encodePing(frame.id));
         return;
-      case "goaway":
       case "ignored":
         return;
     }

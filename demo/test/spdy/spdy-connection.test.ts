@@ -5,7 +5,6 @@ import type { Duplex } from "node:stream";
 import { describe, it } from "node:test";
 import {
   encodeData,
-  encodeGoaway,
   encodeOpen,
   encodePing,
   encodeReset,
@@ -86,16 +85,22 @@ describe("SPDY connection", () => {
     assert.equal((await text(stream)).length, (written + 2) * piece.length);
   });
 
-  it("says goodbye behind what it has written, and is closed when the client is gone", async () => {
+  it("is ended behind what it has written if the client does not do so in time", async () => {
     const peer = new Peer();
     peer.socket.write(peer.open(1));
     const stream = await peer.accepted();
     stream.end("last words");
     await once(stream, "finish");
-    peer.connection.close();
-    for (const type of ["reply", "data", "data", "goaway"]) {
-      assert.equal((await peer.next()).type, type);
-    }
+    peer.connection.close(1);
+    for (const type of ["reply", "data", "data"]) assert.equal((await peer.next()).type, type);
+    const { done } = await peer.frames.next();
+    assert.ok(done);
+  });
+
+  it("is closed with its streams when the client has gone", async () => {
+    const peer = new Peer();
+    peer.socket.write(peer.open(1));
+    const stream = await peer.accepted();
     peer.socket.end();
     await peer.connection.closed;
     assert.ok(stream.destroyed);
@@ -104,7 +109,7 @@ describe("SPDY connection", () => {
   for (const [what, bytes] of [
     ["another version", Buffer.from("8002000100000000", "hex")],
     ["a frame of 16 MiB", Buffer.from("0000000100ffffff", "hex")],
-    ["half a frame", encodeGoaway(0).subarray(0, 10)],
+    ["half a frame", encodePing(1).subarray(0, 10)],
   ] as const) {
     it(`ends with its streams at ${what}`, async () => {
       const peer = new Peer();

@@ -39,7 +39,7 @@ export async function runAttach(container: Container, streams: CommandStreams): 
     streams.stdin?.resume();
   }
   container.attach(streams.stdout, streams.stderr);
-  await Promise.race([process.exited, streams.closed]);
+  await Promise.race([container.ended, streams.closed]);
   streams.stdin?.unpipe();
   streams.finish(SUCCESS);
 }
@@ -56,8 +56,10 @@ async function pass(source: Readable | undefined, sink: Writable | undefined): P
 
 function followResize({ resize }: CommandStreams, process: CommandProcess): void {
   if (resize === undefined) return;
-  resize.on("error", () => undefined);
-  createInterface({ input: resize }).on("line", (line) => {
+  const lines = createInterface({ input: resize });
+  // The client is gone, and `closed` says so.
+  lines.on("error", () => undefined);
+  lines.on("line", (line) => {
     try {
       const { Width, Height } = JSON.parse(line) as { Width: number; Height: number };
       process.resize(Width, Height);
