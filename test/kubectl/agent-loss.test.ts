@@ -14,7 +14,7 @@ import type { KubectlProcess } from "../support/kubectl.ts";
 const NOTICED_MS = 5_000;
 
 test("the real kubectl, when an agent is killed", { skip: kubectlMissing }, async (t) => {
-  const [kubeletPort = 0] = await freePorts(1);
+  const [kubeletPort = 0] = await freePorts(t, 1);
   const cluster: Cluster = {
     nodes: [{ name: "node-a", address: "127.0.0.1", kubeletPort }],
     pods: [{ name: "web", node: "node-a", ip: "127.0.0.1", ports: [] }],
@@ -22,9 +22,9 @@ test("the real kubectl, when an agent is killed", { skip: kubectlMissing }, asyn
   };
   const server = await startServer(t);
   await startDemoKubelet(t, cluster, "node-a");
-  const { kubectl } = await startApiservers(t, cluster, server);
+  const { kubectl, log } = await startApiservers(t, cluster, server);
 
-  for (const frontend of FRONTENDS) {
+  for (const [index, frontend] of FRONTENDS.entries()) {
     await t.test(`through ${frontend}`, async (t) => {
       const first = await startReadyAgent(t, server.agentPort);
       const logs = kubectl[frontend].start(["logs", "--follow", "web"]);
@@ -46,6 +46,8 @@ test("the real kubectl, when an agent is killed", { skip: kubectlMissing }, asyn
         failsWithin(NOTICED_MS, logs, /unexpected EOF|stream error/),
         failsWithin(NOTICED_MS, command, /abnormal closure|unexpected EOF/),
       ]);
+      const lost = log.filter((line) => line.includes("connection.lost"));
+      assert.equal(lost.length, 2 * (index + 1));
       const atOnce = await kubectl[frontend].run(["logs", "--tail=1", "web"]);
       assert.equal(atOnce.code, 0, atOnce.stderr);
 
@@ -63,7 +65,13 @@ test("the real kubectl, when an agent is killed", { skip: kubectlMissing }, asyn
 
 async function startReadyAgent(t: TestContext, serverPort: number): Promise<AgentProgram> {
   const agent = await startAgentProgram(t, serverPort);
-  await until(async () => (await statusOf(agent.healthPort, "/readyz").catch(() => 0)) === 200);
+  const isReady = async () => (await statusOf(agent.healthPort, "/readyz").catch(() => 0)) === 200;
+  const died = agent.exited.then(({ code, stderr }) => {
+    throw new Error(`the agent exited with ${code ?? "a signal"}: ${stderr}`);
+  });
+  await Promise.race([until(isReady), died]);
+  // Later it is killed, and that is no failure.
+  died.catch(() => undefined);
   return agent;
 }
 

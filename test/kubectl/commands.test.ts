@@ -38,7 +38,7 @@ test("the real kubectl", { skip: kubectlMissing, concurrency: 2 }, async (t) => 
 });
 
 async function startWorkload(t: TestContext): Promise<Cluster> {
-  const [kubeletPort = 0, podPort = 0] = await freePorts(2);
+  const [kubeletPort = 0, podPort = 0] = await freePorts(t, 2);
   const pod = createPod("web", () => undefined);
   pod.listen(podPort, "127.0.0.1");
   t.after(() => {

@@ -38,7 +38,7 @@ const VERBS: Readonly<Record<string, (node: string) => readonly string[]>> = {
 
 test("the real kubectl, with an impostor of a kubelet", { skip: kubectlMissing }, async (t) => {
   const names = Object.keys(KUBELETS);
-  const ports = await freePorts(names.length);
+  const ports = await freePorts(t, names.length);
   const cluster: Cluster = {
     nodes: names.map((name, index) => ({
       name,

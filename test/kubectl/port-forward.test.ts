@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { createHash, randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { connect } from "node:net";
+import { text } from "node:stream/consumers";
 import { test } from "node:test";
 import type { Cluster } from "../../demo/src/cluster/cluster.ts";
 import { startCluster, startEndpoint } from "../support/cluster.ts";
@@ -19,8 +20,9 @@ const PROTOCOLS = [
 
 test("the real kubectl's port-forward", { skip: kubectlMissing }, async (t) => {
   const echo = await startEndpoint(t, (socket) => socket.pipe(socket));
-  const podPort = Number(echo.split(":")[1]);
-  const [kubeletPort = 0, deadPort = 0] = await freePorts(2);
+  const podPort = portOf(echo);
+  const hangsUp = portOf(await startEndpoint(t, (socket) => socket.end("goodbye")));
+  const [kubeletPort = 0, deadPort = 0] = await freePorts(t, 2);
   const cluster: Cluster = {
     nodes: [{ name: "node-a", address: "127.0.0.1", kubeletPort }],
     pods: [{ name: "echo", node: "node-a", ip: "127.0.0.1", ports: [podPort] }],
@@ -43,6 +45,16 @@ test("the real kubectl's port-forward", { skip: kubectlMissing }, async (t) => {
         forwarding.kill();
       });
     }
+
+    await t.test(`through ${frontend}: a pod that hangs up first`, async () => {
+      const forwarding = await startForwarding(kubectl[frontend], {}, hangsUp);
+      // The second one shows that kubectl took the first one's end for what it was.
+      for (const connection of ["first", "second"]) {
+        const socket = connect(forwarding.port, "127.0.0.1");
+        assert.equal(await text(socket), "goodbye", connection);
+      }
+      forwarding.kill();
+    });
 
     await t.test(`through ${frontend}: a port on which nobody listens`, async () => {
       const forwarding = await startForwarding(kubectl[frontend], {}, deadPort);
@@ -75,6 +87,10 @@ async function exchange(port: number, bytes: Buffer): Promise<string> {
   const hash = createHash("sha256");
   for await (const piece of socket) hash.update(piece as Buffer);
   return hash.digest("hex");
+}
+
+function portOf(endpoint: string): number {
+  return Number(endpoint.split(":")[1]);
 }
 
 function sha256(bytes: Buffer): string {

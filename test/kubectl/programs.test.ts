@@ -18,7 +18,7 @@ const CLI = "packages/cli/bin/reachback.js";
 
 test("the demo's programs, by hand", { skip: kubectlMissing }, async (t) => {
   const folder = temporaryFolder(t);
-  const ports = await freePorts(12);
+  const ports = await freePorts(t, 12);
   const port = () => ports.pop() ?? 0;
   const [kubeletPort, podPort, apiPort, agentPort, health] = [
     port(),

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
-import { Readable } from "node:stream";
 import { test } from "node:test";
 import type { TestContext } from "node:test";
-import { spawn } from "@lydell/node-pty";
 import type { Cluster } from "../../demo/src/cluster/cluster.ts";
+import { startCommand } from "../../demo/src/kubelet/command-process.ts";
 import { startCluster } from "../support/cluster.ts";
 import { FRONTENDS, startApiservers, startDemoKubelet } from "../support/demo-cluster.ts";
 import { freePorts } from "../support/free-ports.ts";
@@ -11,7 +10,7 @@ import { OutputText, SPDY_ONLY, kubectlMissing } from "../support/kubectl.ts";
 import type { Kubectl } from "../support/kubectl.ts";
 
 test("the real kubectl in a real terminal", { skip: kubectlMissing }, async (t) => {
-  const [kubeletPort = 0] = await freePorts(1);
+  const [kubeletPort = 0] = await freePorts(t, 1);
   const place = { node: "node-a", ip: "127.0.0.1", ports: [] };
   const cluster: Cluster = {
     nodes: [{ name: "node-a", address: "127.0.0.1", kubeletPort }],
@@ -67,31 +66,20 @@ function startInTerminal(
   env: Readonly<Record<string, string>>,
   args: readonly string[],
 ) {
-  const terminal = spawn("kubectl", [...args], {
-    env: { ...kubectl.env, ...env, TERM: "xterm" },
-    cols: 91,
-    rows: 25,
-  });
-  const output = new OutputText(Readable.from([]));
-  terminal.onData((piece) => {
-    output.append(piece);
-  });
-  let isOver = false;
-  const exitCode = new Promise<number>((resolve) => {
-    terminal.onExit((end) => {
-      isOver = true;
-      resolve(end.exitCode);
-    });
-  });
-  t.after(async () => {
-    if (!isOver) terminal.kill("SIGKILL");
-    await exitCode;
+  const variables = Object.entries({ ...kubectl.env, ...env });
+  const settings = variables.map(([name, value]) => `${name}=${value}`);
+  const command = ["env", ...settings, "kubectl", ...args];
+  const terminal = startCommand(command, { tty: true, hostname: "test" });
+  terminal.resize(91, 25);
+  t.after(() => {
+    terminal.kill();
+    return terminal.exited;
   });
   return {
-    output,
-    exitCode,
+    output: new OutputText(terminal.stdout),
+    exitCode: terminal.exited,
     type: (text: string) => {
-      terminal.write(text);
+      terminal.stdin.write(text);
     },
     resize: (columns: number, rows: number) => {
       terminal.resize(columns, rows);

@@ -33,7 +33,7 @@ export async function startAgentProgram(
   { args = [], env = {} }: AgentProgramOptions = {},
 ): Promise<AgentProgram> {
   const { agentCa, agentClient } = createTestPki();
-  const [healthPort, adminPort] = await freePorts(2);
+  const [healthPort, adminPort] = await freePorts(t, 2);
   const child = spawn(
     process.execPath,
     [

@@ -35,7 +35,7 @@ export async function startApiservers(
   const log: string[] = [];
   const certificate = pki.serverFrontend;
   const start = async (frontend: ClientOptions): Promise<Kubectl> => {
-    const [port = 0] = await freePorts(1);
+    const [port = 0] = await freePorts(t, 1);
     const kubeconfigPath = join(folder, `kubeconfig-${frontend.protocol}`);
     const apiserver = await startApiserver(
       {

@@ -1,18 +1,10 @@
-import { once } from "node:events";
-import { createServer } from "node:net";
-import type { AddressInfo } from "node:net";
+import type { TestContext } from "node:test";
+import { systemRandom } from "@reachback/common";
+import { reservePorts } from "../../packages/cli/src/demo/reserve-ports.ts";
 
-/** Ports on loopback that nobody listens on now. */
-export async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, "127.0.0.1"));
-  const ports: number[] = [];
-  for (const server of servers) {
-    if (!server.listening) await once(server, "listening");
-    ports.push((server.address() as AddressInfo).port);
-  }
-  for (const server of servers) {
-    server.close();
-    await once(server, "close");
-  }
-  return ports;
+/** Ports on loopback for programs of a test, which no other test is given until it ends. */
+export async function freePorts(t: TestContext, count: number): Promise<number[]> {
+  const { ports, release } = await reservePorts(count, systemRandom);
+  t.after(release);
+  return [...ports];
 }

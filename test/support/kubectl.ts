@@ -70,7 +70,7 @@ export class Kubectl {
     };
   }
 
-  /** Run it until it ends, or thirty seconds. */
+  /** Run it until it ends, or ninety seconds. */
   run(
     args: readonly string[],
     { input = "", env }: KubectlRunOptions = {},
@@ -82,7 +82,7 @@ export class Kubectl {
 
   /** Start it; it is killed when the test ends. */
   start(args: readonly string[], env: Readonly<Record<string, string>> = {}): KubectlProcess {
-    const child = spawn("kubectl", args, { env: { ...this.env, ...env }, timeout: 30_000 });
+    const child = spawn("kubectl", args, { env: { ...this.env, ...env }, timeout: 90_000 });
     child.stdin.on("error", () => undefined);
     const stdout = new OutputText(child.stdout);
     const stderr = new OutputText(child.stderr);
@@ -122,13 +122,9 @@ export class OutputText {
   constructor(output: Readable) {
     output.setEncoding("utf8");
     output.on("data", (piece: string) => {
-      this.append(piece);
+      this.text += piece;
+      for (const watcher of this.#watchers) watcher();
     });
-  }
-
-  append(piece: string): void {
-    this.text += piece;
-    for (const watcher of this.#watchers) watcher();
   }
 
   match(pattern: RegExp): Promise<RegExpExecArray> {

@@ -41,20 +41,30 @@ export class Forwarder {
     onFailure: (status: Status) => void,
   ): void {
     const outgoing = this.#request(request, endpoint, ["connection", ...HEADERS_DROPPED]);
-    outgoing.once("error", (error) => {
-      // With part of the answer sent, all that can be done is not to let it look complete.
-      if (response.headersSent) response.destroy();
-      else onFailure(this.#dialFailed(endpoint, error));
+    let isOver = false;
+    response.once("close", () => {
+      isOver = true;
+      outgoing.destroy();
+    });
+    // With part of the answer sent, all that can be done is not to let it look complete.
+    const cut = (error: Error) => {
+      if (isOver) return;
+      isOver = true;
+      this.#connectionLost(endpoint, error);
+      response.destroy();
+    };
+    outgoing.on("error", (error) => {
+      if (response.headersSent) cut(error);
+      else if (!isOver) onFailure(this.#dialFailed(endpoint, error));
     });
     outgoing.once("response", (answer) => {
       const headers = pairsOf(answer.rawHeaders).filter(([name]) => !isHopHeader(name));
       response.writeHead(answer.statusCode ?? 502, headers.flat());
       response.flushHeaders();
       pipeline(answer, response, (error) => {
-        if (error != null && !request.destroyed) this.#connectionLost(endpoint, error);
+        if (error != null) cut(error);
       });
     });
-    response.once("close", () => outgoing.destroy());
     pipeline(request, outgoing, () => undefined);
   }
 
@@ -69,8 +79,8 @@ export class Forwarder {
     const outgoing = this.#request(request, endpoint, HEADERS_DROPPED);
     const onLeave = () => outgoing.destroy();
     socket.once("close", onLeave);
-    outgoing.once("error", (error) => {
-      onFailure(this.#dialFailed(endpoint, error));
+    outgoing.on("error", (error) => {
+      if (!socket.destroyed) onFailure(this.#dialFailed(endpoint, error));
     });
     outgoing.once("response", (answer) => {
       const chunks: Buffer[] = [];

@@ -22,6 +22,12 @@ const EXIT_NOT_FOUND = 127;
 
 const END_OF_TRANSMISSION = "\x04";
 
+/**
+ * Runs its arguments, and keeps the terminal open for a moment longer. Node takes the hang-up of a
+ * terminal for its end, though what was written last may still be on its way.
+ */
+const LINGER = 'trap : INT QUIT; "$@"; code=$?; sleep 0.2; exit $code';
+
 /** Start a command; one that cannot be started says so on its standard error and exits with 127. */
 export function startCommand(
   command: readonly string[],
@@ -68,7 +74,8 @@ function startInTerminal(
   args: readonly string[],
   env: Readonly<Record<string, string>>,
 ): CommandProcess {
-  const terminal = spawnInTerminal(file, [...args], { env, name: "xterm", encoding: null });
+  const argv = ["-c", LINGER, "sh", file, ...args];
+  const terminal = spawnInTerminal("sh", argv, { env, name: "xterm", encoding: null });
   const stdout = new Readable({
     read: () => {
       terminal.resume();

@@ -50,6 +50,7 @@ export async function startKubelet(options: KubeletOptions, log: Log): Promise<R
     },
   );
   server.on("upgrade", (request, socket, head) => {
+    socket.on("error", () => undefined);
     logRequest(log, request);
     const target = targetOf(request, containers);
     if (target.container === undefined || !isStreaming(target.verb)) {

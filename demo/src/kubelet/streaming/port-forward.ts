@@ -41,14 +41,14 @@ export class PortForward {
 
   async #forward(port: number, data: SpdyStream, errors: SpdyStream): Promise<void> {
     const socket = connect({ host: this.#host, port, allowHalfOpen: true, noDelay: true });
-    try {
-      await Promise.all([pipeline(data, socket), pipeline(socket, data)]);
-      errors.end();
-    } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
-      errors.end(`error forwarding port ${port} to pod at ${this.#host}: ${reason}`);
-      socket.destroy();
-      data.destroy();
-    }
+    let failure = "";
+    socket.once("error", ({ message }) => {
+      failure = `error forwarding port ${port} to pod at ${this.#host}: ${message}`;
+    });
+    // That the client leaves is no failure, but it ends the other direction as well.
+    pipeline(data, socket).catch(() => undefined);
+    await pipeline(socket, data).catch(() => undefined);
+    // Not later: kubectl waits for this before it lets the connection go.
+    errors.end(failure);
   }
 }
