@@ -22,6 +22,19 @@ module.exports = {
       to: { path: "^packages/(server|agent)/src/" },
     },
     {
+      name: "demo-stays-apart",
+      comment: "A test double: it may use what an apiserver would, and no product may use it.",
+      severity: "error",
+      from: { path: "^packages/" },
+      to: { path: "^demo/" },
+    },
+    {
+      name: "demo-uses-client-and-common",
+      severity: "error",
+      from: { path: "^demo/src/" },
+      to: { path: "^packages/", pathNot: "^packages/(client|common)/src/" },
+    },
+    {
       name: "src-never-imports-test",
       severity: "error",
       from: { path: "/src/" },

@@ -26,7 +26,8 @@ function testFilesBelow(folder) {
     .filter((file) => !file.includes("node_modules"));
 }
 
-const files = [...testFilesBelow("packages"), ...testFilesBelow("test")]
+const files = ["packages", "demo", "test"]
+  .flatMap(testFilesBelow)
   .filter((file) =>
     wanted.length > 0
       ? wanted.some((prefix) => file.startsWith(prefix))

@@ -6,7 +6,8 @@ import { describe, it } from "node:test";
 import type { TestContext } from "node:test";
 import { DEMO_ROWS } from "../../packages/cli/test/demo/demo-rows.ts";
 import { statusOf, temporaryFolder, until } from "../support/cluster.ts";
-import { CHECKOUT, RunningProgram, portsFor, runExecutable } from "../support/executable.ts";
+import { CHECKOUT, RunningProgram, runExecutable } from "../support/executable.ts";
+import { freePorts } from "../support/free-ports.ts";
 import type { EndedProgram } from "../support/executable.ts";
 
 // README's commands, as they stand there.
@@ -76,7 +77,7 @@ describe("README", () => {
 
     // Other programs may have the ports that README names, and its socket.
     const named = ["8090", "8091", "8092", "8093", "8094", "8095"];
-    const ports = await portsFor(t, named.length);
+    const ports = await freePorts(t, named.length);
     const portFor = (name: string) => ports[named.indexOf(name)] ?? 0;
     const here = (text: string) =>
       text

@@ -6,7 +6,8 @@ import { join } from "node:path";
 import { test } from "node:test";
 import type { TestContext } from "node:test";
 import { temporaryFolder } from "../support/cluster.ts";
-import { portsFor, runExecutable } from "../support/executable.ts";
+import { runExecutable } from "../support/executable.ts";
+import { freePorts } from "../support/free-ports.ts";
 import type { EndedProgram, ExecutableName } from "../support/executable.ts";
 import { createTestPki } from "../support/pki.ts";
 
@@ -230,7 +231,7 @@ class Machine {
     writeFileSync(join(run, "truncated.crt"), serverAgent.cert.slice(0, 400));
 
     const recordedPorts = ["29191", "29192", "29193", "29194", "29195", "29196", "29199"];
-    const ports = await portsFor(t, recordedPorts.length);
+    const ports = await freePorts(t, recordedPorts.length);
     for (const place of [
       { path: join(run, "live.sock") },
       { port: ports.at(-1), host: "127.0.0.1" },

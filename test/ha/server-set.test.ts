@@ -4,7 +4,7 @@ import type { TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Agent, AgentOptions } from "@reachback/agent";
 import { SeededRandom } from "@reachback/common/testing";
-import { portsFor } from "../support/executable.ts";
+import { freePorts } from "../support/free-ports.ts";
 import { startAgent } from "../support/cluster.ts";
 import { startServerProgram } from "../support/server-program.ts";
 import type { ServerProgramOptions } from "../support/server-program.ts";
@@ -20,7 +20,7 @@ const PACE = { syncIntervalMs: 1_000, syncIntervalCapMs: 10_000 };
 const AWAY_MS = 2_000;
 
 async function planServers(t: TestContext, count: number): Promise<ServerProgramOptions[]> {
-  const ports = await portsFor(t, 3 * count);
+  const ports = await freePorts(t, 3 * count);
   return Array.from({ length: count }, (_, index) => ({
     serverId: `server-${index + 1}`,
     agentPort: ports[3 * index]!,

@@ -1,12 +1,13 @@
 import type { TestContext } from "node:test";
-import { portsFor, startExecutable } from "./executable.ts";
+import { startExecutable } from "./executable.ts";
+import { freePorts } from "./free-ports.ts";
 import type { EndedProgram } from "./executable.ts";
 import { createTestPki } from "./pki.ts";
 
 /** The agent's executable, which runs the build, as a process of its own. */
 export interface AgentProgram {
   readonly healthPort: number;
-  readonly signal: (signal: "SIGTERM" | "SIGINT") => void;
+  readonly signal: (signal: "SIGTERM" | "SIGINT" | "SIGKILL") => void;
   readonly exited: Promise<EndedProgram>;
 }
 
@@ -22,7 +23,7 @@ export async function startAgentProgram(
   { args = [], env = {} }: AgentProgramOptions = {},
 ): Promise<AgentProgram> {
   const { agentCa, agentClient } = createTestPki();
-  const [healthPort = 0, adminPort] = await portsFor(t, 2);
+  const [healthPort = 0, adminPort] = await freePorts(t, 2);
   const program = startExecutable(
     t,
     "reachback-agent",

@@ -6,8 +6,6 @@ import { kill } from "node:process";
 import type { Readable } from "node:stream";
 import type { TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
-import { systemRandom } from "@reachback/common";
-import { reservePorts } from "../../packages/cli/src/demo/reserve-ports.ts";
 
 /** What npm links into `node_modules/.bin`. They run the build. */
 export type ExecutableName = "reachback" | "reachback-server" | "reachback-agent";
@@ -134,11 +132,4 @@ export function runExecutable(
   options: ExecutableOptions = {},
 ): Promise<EndedProgram> {
   return new RunningProgram(executablePath(name), args, options).ended;
-}
-
-/** Ports on loopback that the server's flags accept, and that no other test takes meanwhile. */
-export async function portsFor(t: TestContext, count: number): Promise<readonly number[]> {
-  const { ports, release } = await reservePorts(count, systemRandom);
-  t.after(release);
-  return ports;
 }

@@ -1,7 +1,8 @@
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { statusOf, temporaryFolder, until } from "./cluster.ts";
-import { portsFor, startExecutable } from "./executable.ts";
+import { startExecutable } from "./executable.ts";
+import { freePorts } from "./free-ports.ts";
 import type { RunningProgram } from "./executable.ts";
 import { createTestPki } from "./pki.ts";
 
@@ -21,7 +22,7 @@ export async function startSystem(
 ): Promise<RunningSystem> {
   const pki = createTestPki();
   const connectPath = join(temporaryFolder(t), "connect.sock");
-  const [connectPort = 0, agentPort, health, admin, agentHealth = 0, agentAdmin] = await portsFor(
+  const [connectPort = 0, agentPort, health, admin, agentHealth = 0, agentAdmin] = await freePorts(
     t,
     6,
   );

@@ -135,6 +135,7 @@ export type {
   PacketCounter,
   PacketHandler,
 } from "./packet/packet.ts";
+export { memoryLimitBytes } from "./memory-limit.ts";
 export { packageVersion } from "./package-version.ts";
 export { systemErrorText } from "./system-error-text.ts";
 export { Backoff, jittered } from "./timers/backoff.ts";
