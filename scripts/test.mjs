@@ -14,7 +14,7 @@ import { fileURLToPath } from "node:url";
 const root = fileURLToPath(new URL("..", import.meta.url));
 
 /** Suites of their own script, not part of `npm test`. */
-const SEPARATE_SUITES = ["test/ha"];
+const SEPARATE_SUITES = ["test/fault", "test/ha"];
 
 const wanted = process.argv.slice(2).filter((argument) => !argument.startsWith("-"));
 const runnerOptions = process.argv.slice(2).filter((argument) => argument.startsWith("-"));

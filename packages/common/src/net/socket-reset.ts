@@ -34,6 +34,8 @@ function isTcp(socket: Socket): boolean {
 /** What of a socket's handle is used here: libuv's, which Node does not document. */
 interface SocketHandle {
   readonly fd?: number;
+  /** 0, or the negated error number. */
+  getpeername?(out: object): number;
 }
 
 /** Where {@link endedByReset} has its byte put, which there never is. */
@@ -47,22 +49,29 @@ const NOTHING = Buffer.alloc(0);
  *
  * libuv turns a reset that arrives together with data into an end (uv__stream_io takes POLLHUP
  * after a partial read for end of file). The kernel still knows: the next read fails with
- * ECONNRESET, where behind an end it gives nothing.
+ * ECONNRESET, where behind an end it gives nothing; unless a write has been told before, as it
+ * happens to those that TLS makes by itself. Then the socket has no peer any more, which it has
+ * behind an end for as long as it has not finished itself.
  */
 export function endedByReset(socket: Socket): boolean {
   const tcpSocket = carriers.get(socket) ?? socket;
   if (!isTcp(tcpSocket)) return false;
   const fd = fileDescriptorOf(tcpSocket);
-  if (fd === undefined) {
-    // A socket that was reset has no peer; but neither has one that has finished as well.
-    return !tcpSocket.writableEnded && tcpSocket.remoteAddress === undefined;
+  if (fd !== undefined) {
+    try {
+      readSync(fd, NO_BYTE, 0, 1, null);
+    } catch (error) {
+      return (error as NodeJS.ErrnoException).code === "ECONNRESET";
+    }
   }
-  try {
-    readSync(fd, NO_BYTE, 0, 1, null);
-    return false;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "ECONNRESET";
-  }
+  return !socket.writableEnded && !hasPeer(tcpSocket);
+}
+
+/** Asks the kernel, where `remoteAddress` may remember. */
+function hasPeer(socket: Socket): boolean {
+  const handle = handleOf(socket);
+  if (handle?.getpeername === undefined) return socket.remoteAddress !== undefined;
+  return handle.getpeername({}) === 0;
 }
 
 /**
@@ -84,7 +93,10 @@ export function peerHasGone(socket: Socket): boolean {
 
 /** What libuv uses for a socket, if it can be known. */
 function fileDescriptorOf(socket: Socket): number | undefined {
-  const { _handle: handle } = socket as unknown as { _handle?: SocketHandle | null };
-  const fd = handle?.fd ?? -1;
+  const fd = handleOf(socket)?.fd ?? -1;
   return fd < 0 ? undefined : fd;
+}
+
+function handleOf(socket: Socket): SocketHandle | null | undefined {
+  return (socket as unknown as { _handle?: SocketHandle | null })._handle;
 }
