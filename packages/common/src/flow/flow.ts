@@ -148,6 +148,13 @@ export class Flow implements Sender {
     this.#tunnel.sendControl(packet);
   }
 
+  /** Nobody wants what waits to be sent: drop it, and send what comes behind it. */
+  dropQueued(): void {
+    if (this.#isClosed) return;
+    this.#queue.clear();
+    this.#sendMarkers();
+  }
+
   /** The peer takes so many bytes more. */
   addCredit(bytes: number): void {
     if (this.#isClosed) return;
@@ -225,6 +232,7 @@ export class Flow implements Sender {
     this.#isClosed = true;
     this.#queue.clear();
     this.#markers = [];
+    this.#isSourceWaiting = false;
     this.#window?.close();
     this.noMoreComes();
     this.#tunnel.forget(this);
