@@ -11,11 +11,16 @@ import { finish, id, KIB, LIMITS } from "./flow-setup.ts";
 /** What a line holds before it says stop; it says go when half of that has left. */
 const LINE_ROOM_BYTES = 128 * KIB;
 
-const PATTERN = Buffer.alloc(1024 * KIB, (() => Buffer.from(Array.from({ length: 251 }, (_, i) => i)))());
+/** More than any piece, of a period that is no power of two. */
+const PERIOD = 251;
+const PATTERN = Buffer.alloc(
+  512 * KIB,
+  Buffer.from(Array.from({ length: PERIOD }, (_, index) => index)),
+);
 
 /** The bytes of a connection from `at` on: no two places nearby look alike. */
 function patternAt(at: number, bytes: number): Buffer {
-  return PATTERN.subarray(at % 251, (at % 251) + bytes);
+  return PATTERN.subarray(at % PERIOD, (at % PERIOD) + bytes);
 }
 
 type Item = { readonly payload: Buffer; readonly connectionId: ConnectionId } | ControlPacket;
