@@ -96,6 +96,11 @@ export class Flow implements Sender {
     }
   }
 
+  /** Whether the peer counts credit, and so may be waiting for some. */
+  get hasCredit(): boolean {
+    return this.#window !== undefined;
+  }
+
   /** Bytes that wait to be sent. */
   get queuedBytes(): number {
     return this.#queue.bytes;

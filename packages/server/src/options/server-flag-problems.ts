@@ -214,14 +214,21 @@ function weakTlsProblems(values: Values): string[] {
 }
 
 function negativeDurationProblems(values: Values): string[] {
-  return negativeProblems(values, ["keepalive-time", "frontend-keepalive-time"]);
+  return negativeProblems(values, [
+    "keepalive-time",
+    "frontend-keepalive-time",
+    "stall-timeout",
+    "half-close-timeout",
+  ]);
 }
 
 type DurationFlag =
   | "graceful-shutdown-timeout"
   | "backend-dial-timeout"
   | "keepalive-time"
-  | "frontend-keepalive-time";
+  | "frontend-keepalive-time"
+  | "stall-timeout"
+  | "half-close-timeout";
 
 function negativeProblems(values: Values, flags: readonly DurationFlag[]): string[] {
   return flags
