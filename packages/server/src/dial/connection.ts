@@ -178,22 +178,19 @@ export class Connection implements FlowOwner {
   }
 
   /**
-   * The client has finished sending, behind what was sent. The endpoint may go on, if its agent
-   * knows of such things; otherwise the connection is closed.
+   * The client has finished sending, behind what was sent; the endpoint may go on. False where the
+   * agent cannot be told that: then the connection has to be closed.
    */
-  finish(): void {
-    if (this.#state !== "open" || this.#clientFinished) return;
-    if (!this.#tunnel.hasHalfClose) {
-      this.requestClose("client_closed");
-      this.#watchSilence();
-      return;
-    }
+  finish(): boolean {
+    if (!this.#tunnel.hasHalfClose) return false;
+    if (this.#state !== "open" || this.#clientFinished) return true;
     this.#clientFinished = true;
     const connectionId = this.#connectionId;
     this.#flow?.sendBehind({ type: PacketType.FINISH, connectionId });
     this.#closeReason ??= "client_closed";
     if (this.#endpointFinished) this.#state = "closing";
     this.#watchSilence();
+    return true;
   }
 
   /**
