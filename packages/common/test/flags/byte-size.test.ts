@@ -45,7 +45,9 @@ describe("byteSizeType", () => {
   });
 
   it("writes the largest unit that fits", () => {
-    const written = [0, 1, 1023, 1024, 65_536, 1_572_864, 2 ** 30].map(byteSizeType.format);
+    const written = [0, 1, 1023, 1024, 65_536, 1_572_864, 2 ** 30].map((bytes) =>
+      byteSizeType.format(bytes),
+    );
     assert.deepEqual(written, ["0", "1", "1023", "1Ki", "64Ki", "1536Ki", "1Gi"]);
   });
 

@@ -78,8 +78,13 @@ export class RecordingOwner implements FlowOwner {
   }
 }
 
+interface TunnelOptions {
+  readonly hasCredit?: boolean;
+  readonly limits?: Partial<FlowLimits>;
+}
+
 /** The flows of one tunnel whose carrier writes down what it is given. */
-export function recordingTunnel({ hasCredit = true, limits = {} as Partial<FlowLimits> } = {}) {
+export function recordingTunnel({ hasCredit = true, limits = {} }: TunnelOptions = {}) {
   const clock = new ManualClock();
   const carrier = new RecordingCarrier();
   const budget = new WindowBudget(8192 * KIB);
