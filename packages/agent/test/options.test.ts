@@ -308,6 +308,8 @@ describe("validation of the agent's flags", () => {
       "--keepalive-time=-1s",
       "--drain-linger=-2s",
       "--drain-timeout=-1s",
+      "--stall-timeout=-1s",
+      "--half-close-timeout=-1s",
     );
     assert.deepEqual(problems, [
       "sync-interval must be > 0, got 0s",
@@ -316,6 +318,8 @@ describe("validation of the agent's flags", () => {
       "keepalive-time must be >= 0, got -1s",
       "drain-linger must be >= 0, got -2s",
       "drain-timeout must be >= 0, got -1s",
+      "stall-timeout must be >= 0, got -1s",
+      "half-close-timeout must be >= 0, got -1s",
     ]);
   });
 

@@ -403,11 +403,14 @@ describe("validation of the server's flags", () => {
     assert.equal(options.frontendKeepaliveTimeMs, Number.POSITIVE_INFINITY);
   });
 
-  it("refuses negative keepalive times", async () => {
+  it("refuses negative times", async () => {
     const flags = ["--keepalive-time=-1s", "--frontend-keepalive-time=-100ms"];
-    assert.deepEqual(await problemsOf(...UDS, ...flags), [
+    const ours = ["--stall-timeout=-1s", "--half-close-timeout=-1s"];
+    assert.deepEqual(await problemsOf(...UDS, ...flags, ...ours), [
       "keepalive-time must be >= 0, got -1s",
       "frontend-keepalive-time must be >= 0, got -100ms",
+      "stall-timeout must be >= 0, got -1s",
+      "half-close-timeout must be >= 0, got -1s",
     ]);
   });
 

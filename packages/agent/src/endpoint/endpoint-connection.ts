@@ -153,10 +153,14 @@ export class EndpointConnection implements FlowOwner {
     this.#watchSilence();
   }
 
-  /** The server wants the connection closed, behind what it has sent. */
+  /**
+   * The server wants the connection closed, behind what it has sent. If it says so again, or about a
+   * connection that is closing, it wants nothing more of the endpoint either.
+   */
   closeRequested(): void {
     if (this.#state === "finishing") this.#tellNow();
-    if (this.#state === "open") this.#flush("server_closed");
+    else if (this.#state === "flushing") this.#flow?.dropQueued();
+    else if (this.#state === "open") this.#flush("server_closed");
   }
 
   /** The server's client is gone: the endpoint sees a reset, behind what was sent. */

@@ -154,7 +154,15 @@ function durationProblems(values: Values): string[] {
   )
     .filter((flag) => values[flag] <= 0)
     .map((flag) => `${flag} must be > 0, got ${formatGoDuration(values[flag])}`);
-  const notNegative = (["keepalive-time", "drain-linger", "drain-timeout"] as const)
+  const notNegative = (
+    [
+      "keepalive-time",
+      "drain-linger",
+      "drain-timeout",
+      "stall-timeout",
+      "half-close-timeout",
+    ] as const
+  )
     .filter((flag) => values[flag] < 0)
     .map((flag) => `${flag} must be >= 0, got ${formatGoDuration(values[flag])}`);
   return [...positive, ...notNegative, ...drainProblems(values)];

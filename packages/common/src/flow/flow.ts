@@ -96,6 +96,11 @@ export class Flow implements Sender {
     }
   }
 
+  /** Whether the peer counts credit, and so may be waiting for some. */
+  get hasCredit(): boolean {
+    return this.#window !== undefined;
+  }
+
   /** Bytes that wait to be sent. */
   get queuedBytes(): number {
     return this.#queue.bytes;
@@ -146,6 +151,13 @@ export class Flow implements Sender {
     this.#sendUpTo(this.#creditBytes);
     this.#queue.clear();
     this.#tunnel.sendControl(packet);
+  }
+
+  /** Nobody wants what waits to be sent: drop it, and send what comes behind it. */
+  dropQueued(): void {
+    if (this.#isClosed) return;
+    this.#queue.clear();
+    this.#sendMarkers();
   }
 
   /** The peer takes so many bytes more. */
@@ -225,6 +237,7 @@ export class Flow implements Sender {
     this.#isClosed = true;
     this.#queue.clear();
     this.#markers = [];
+    this.#isSourceWaiting = false;
     this.#window?.close();
     this.noMoreComes();
     this.#tunnel.forget(this);

@@ -21,8 +21,9 @@ export interface ReceiveWindowLimits {
  * It begins small and finds the size that the round trip needs. A sender that is stopped for want of
  * credit stops exactly where its credit ended. If everything up to there has been taken, and more
  * has not come although there has long been credit for it, then the line lay idle: the window is
- * below the bandwidth-delay product, and is doubled, within the bounds and the budget. A slow
- * consumer leaves bytes waiting until new ones come, and so never makes its window grow.
+ * below the bandwidth-delay product, and is doubled, within the bounds and the budget; at most once
+ * in a round trip, because until then nobody can have used the larger one. A slow consumer leaves
+ * bytes waiting until new ones come, and so never makes its window grow.
  *
  * Pure arithmetic: the caller sends the credit and closes the connection that overruns.
  */
@@ -36,6 +37,8 @@ export class ReceiveWindow {
   #takenBytes = 0;
   /** Where credit ended that was granted before, in order, as far as the sender has not passed it. */
   readonly #earlierGrants: number[] = [];
+  /** What had been granted when the window grew last: what is beyond came with the larger one. */
+  #grantedBeforeGrowth = 0;
   #budgetedBytes = 0;
 
   constructor(limits: ReceiveWindowLimits, budget: WindowBudget) {
@@ -86,7 +89,8 @@ export class ReceiveWindow {
 
   #grow(): void {
     const wantedBytes = Math.min(this.#windowBytes, this.#limits.maxBytes - this.#windowBytes);
-    if (wantedBytes <= 0) return;
+    if (wantedBytes <= 0 || this.#receivedBytes <= this.#grantedBeforeGrowth) return;
+    this.#grantedBeforeGrowth = this.#grantedBytes;
     const bytes = this.#budget.take(wantedBytes);
     this.#budgetedBytes += bytes;
     this.#windowBytes += bytes;

@@ -92,6 +92,92 @@ describe("ReceiveWindow", () => {
   });
 });
 
+interface Route {
+  readonly bytesPerMs: number;
+  readonly roundTripMs: number;
+  /** What the consumer takes; Infinity: all at once. */
+  readonly takenPerMs: number;
+  readonly maxBytes?: number;
+}
+
+/** A sender that always has something, behind a line with a delay; 30 simulated seconds. */
+function transfer({ bytesPerMs, roundTripMs, takenPerMs, maxBytes = 16 * 1024 * KIB }: Route) {
+  const DURATION_MS = 30_000;
+  const budget = unlimited();
+  const window = new ReceiveWindow({ initialBytes: 64 * KIB, maxBytes }, budget);
+  // What is on its way, by the millisecond of its arrival.
+  const data = new Array<number>(DURATION_MS).fill(0);
+  const credit = new Array<number>(DURATION_MS).fill(0);
+  const oneWayMs = roundTripMs / 2;
+  let creditBytes = 64 * KIB;
+  let takenBytes = 0;
+  let takenInSecondHalf = 0;
+  let mostCreditBytes = 0;
+  for (let nowMs = 0; nowMs < DURATION_MS - oneWayMs; nowMs++) {
+    creditBytes += credit[nowMs]!;
+    const sent = Math.min(bytesPerMs, creditBytes);
+    creditBytes -= sent;
+    data[nowMs + oneWayMs]! += sent;
+
+    const arrived = data[nowMs]!;
+    if (arrived > 0) assert.ok(window.receive(arrived), "an overrun");
+    const taken = Math.min(takenPerMs, window.waitingBytes);
+    if (taken === 0) continue;
+    takenBytes += taken;
+    if (nowMs >= DURATION_MS / 2) takenInSecondHalf += taken;
+    const granted = window.take(taken);
+    mostCreditBytes = Math.max(mostCreditBytes, granted);
+    credit[nowMs + oneWayMs]! += granted;
+  }
+  const ratePerMs = takenInSecondHalf / (DURATION_MS / 2);
+  return { windowBytes: window.windowBytes, ratePerMs, takenBytes, mostCreditBytes };
+}
+
+describe("a receive window, behind a line with a delay", () => {
+  for (const roundTripMs of [2, 10, 50, 200]) {
+    it(`grows to what a round trip of ${roundTripMs} ms needs, and not far beyond`, () => {
+      const bytesPerMs = 20 * KIB;
+      const { windowBytes, ratePerMs } = transfer({
+        bytesPerMs,
+        roundTripMs,
+        takenPerMs: Infinity,
+      });
+      const productBytes = bytesPerMs * roundTripMs;
+      assert.ok(ratePerMs >= 0.9 * bytesPerMs, `${ratePerMs} of ${bytesPerMs} bytes per ms`);
+      assert.ok(windowBytes <= Math.max(64 * KIB, 4 * productBytes), `a window of ${windowBytes}`);
+    });
+  }
+
+  it("stays as it was for a consumer that is slower than it allows", () => {
+    const { windowBytes, ratePerMs } = transfer({
+      bytesPerMs: 20 * KIB,
+      roundTripMs: 10,
+      takenPerMs: 2 * KIB,
+    });
+    assert.equal(windowBytes, 64 * KIB);
+    assert.ok(ratePerMs >= 0.99 * 2 * KIB);
+  });
+
+  it("grows for a slow consumer no further than its own rate needs", () => {
+    const roundTripMs = 200;
+    const takenPerMs = 2 * KIB;
+    const { windowBytes, ratePerMs } = transfer({ bytesPerMs: 20 * KIB, roundTripMs, takenPerMs });
+    assert.ok(ratePerMs >= 0.9 * takenPerMs, `${ratePerMs} of ${takenPerMs} bytes per ms`);
+    assert.ok(windowBytes <= 4 * roundTripMs * takenPerMs, `a window of ${windowBytes}`);
+  });
+
+  it("gives credit in steps of at most 256 KiB, however large it is", () => {
+    const { windowBytes, mostCreditBytes } = transfer({
+      bytesPerMs: 64 * KIB,
+      roundTripMs: 200,
+      takenPerMs: 64 * KIB,
+    });
+    assert.ok(windowBytes > 4096 * KIB);
+    // A step is given once it is due, together with what was taken in the same moment.
+    assert.ok(mostCreditBytes <= (256 + 64) * KIB + windowBytes / 2, `${mostCreditBytes}`);
+  });
+});
+
 describe("WindowBudget", () => {
   it("gives out what it has, and no more than the budget it draws on has", () => {
     const process = new WindowBudget(100);

@@ -210,6 +210,32 @@ const decodeByOracle = (message: Buffer): OraclePacket => {
   return Object.fromEntries(Object.entries(decoded).filter(([, value]) => value !== null));
 };
 
+describe("the packets of extensions", () => {
+  const id = { connectionId: connectionId(5n) };
+  const examples: Record<string, ControlPacket> = {
+    "CREDIT 16384": { type: PacketType.CREDIT, ...id, bytes: 16_384 },
+    FINISH: { type: PacketType.FINISH, ...id },
+    'RESET "client_lost"': { type: PacketType.RESET, ...id, error: "client_lost" },
+  };
+
+  it("are, byte for byte, those of PROTOCOL.md", () => {
+    const text = readFileSync(repositoryFile("PROTOCOL.md"), "utf8");
+    const [, block = ""] = /<!-- extension packets -->\s+```text\n([^`]*)```/.exec(text) ?? [];
+    const written = Object.fromEntries(
+      block
+        .trimEnd()
+        .split("\n")
+        .map((line) => line.split(/ {2,}/)),
+    ) as Record<string, string>;
+    assert.deepEqual(Object.keys(written), Object.keys(examples));
+    for (const [name, packet] of Object.entries(examples)) {
+      const encoded = withoutPrefix(encodeControl(packet));
+      assert.equal(encoded.toString("hex"), written[name]?.replaceAll(" ", ""), name);
+      assert.deepEqual(decodeHex(written[name] ?? "").packets, [packet]);
+    }
+  });
+});
+
 describe("packet encoding", () => {
   const golden = JSON.parse(
     readFileSync(repositoryFile("test/golden/packets.json"), "utf8"),

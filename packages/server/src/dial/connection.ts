@@ -207,27 +207,27 @@ export class Connection implements FlowOwner {
 
   /** So many bytes of what the frontend received have gone on to the client. */
   taken(bytes: number): void {
+    // What an abandoned connection had was taken at once.
+    if (bytes > this.#untakenBytes) return;
     this.#untakenBytes -= bytes;
     this.#silence?.touch();
     this.#flow?.taken(bytes);
   }
 
   /**
-   * The client has finished sending, behind what was sent. The endpoint may go on, if its agent
-   * knows of such things; otherwise the connection is closed, as upstream does.
+   * The client has finished sending, behind what was sent; the endpoint may go on. False where the
+   * agent cannot be told that: then the connection has to be closed.
    */
-  finish(): void {
-    if (this.#state !== "open" || this.#clientFinished) return;
-    if (!this.#tunnel.hasHalfClose) {
-      this.abandon("client_closed");
-      return;
-    }
+  finish(): boolean {
+    if (!this.#tunnel.hasHalfClose) return false;
+    if (this.#state !== "open" || this.#clientFinished) return true;
     this.#clientFinished = true;
     const connectionId = this.#connectionId;
     this.#flow?.sendBehind({ type: PacketType.FINISH, connectionId });
     this.#closeReason ??= "client_closed";
     if (this.#endpointFinished) this.#state = "closing";
     this.#watchSilence();
+    return true;
   }
 
   /**
@@ -260,8 +260,9 @@ export class Connection implements FlowOwner {
     this.#isAbandoned = true;
     this.#state = "closing";
     this.#closeReason ??= reason;
+    this.taken(this.#untakenBytes);
     if (this.#closeRequest === "sent") {
-      this.#finish(this.#closeReason, "");
+      this.#finishAbandoned();
       return;
     }
     this.#watchSilence();
@@ -297,7 +298,7 @@ export class Connection implements FlowOwner {
 
   /** Bytes from the endpoint. */
   receive(piece: Buffer): void {
-    this.#flow?.receive(piece);
+    if (!this.#endpointFinished) this.#flow?.receive(piece);
   }
 
   /** The agent takes so many bytes more. */
@@ -370,8 +371,17 @@ export class Connection implements FlowOwner {
     const connectionId = this.#connectionId;
     this.#flow?.sendBehind({ type: PacketType.CLOSE_REQ, connectionId }, () => {
       this.#closeRequest = "sent";
-      if (this.#isAbandoned) this.#finish(this.#closeReason ?? "client_closed", "");
+      if (this.#isAbandoned) this.#finishAbandoned();
     });
+  }
+
+  /** CLOSE_REQ is sent, and nobody waits for the answer. */
+  #finishAbandoned(): void {
+    // The answer could wait for ever behind data that has no credit: a second CLOSE_REQ drops it.
+    if (this.#flow?.hasCredit === true) {
+      this.#tunnel.send({ type: PacketType.CLOSE_REQ, connectionId: this.#connectionId });
+    }
+    this.#finish(this.#closeReason ?? "client_closed", "");
   }
 
   /** An end that the endpoint must not take for an orderly one, as far as the agent can tell it. */

@@ -30,8 +30,10 @@ export class ConnectTunnel implements FrontendEnd {
       },
       ended: () => {
         // Before the 200, an end is all that a client can do to take its request back.
-        if (this.#isDialed) this.#connection?.finish();
-        else this.#clientLeft("client_closed");
+        // Later it closes the connection at once, as upstream does, if the agent knows no half-close.
+        if (!this.#isDialed || this.#connection?.finish() !== true) {
+          this.#clientLeft("client_closed");
+        }
       },
       taken: (bytes) => {
         const answerBytes = Math.min(bytes, this.#answerBytes);

@@ -118,7 +118,7 @@ class ProxyStream implements CarrierHandler {
         this.#dialClose(packet.dialId);
         return;
       case PacketType.FINISH:
-        if (this.hasHalfClose) this.#connectionOf(packet.connectionId)?.finish();
+        if (this.hasHalfClose) this.#finish(packet.connectionId);
         return;
       case PacketType.RESET:
         if (this.hasHalfClose) this.#connectionOf(packet.connectionId)?.abandon("client_lost");
@@ -213,6 +213,12 @@ class ProxyStream implements CarrierHandler {
     const connection = this.#connectionOf(connectionId);
     if (connection !== undefined) connection.requestClose("client_closed");
     else if (connectionId !== this.#dataId) this.#sendClosed(connectionId, UNKNOWN_CONNECTION);
+  }
+
+  #finish(connectionId: ConnectionId): void {
+    const connection = this.#connectionOf(connectionId);
+    // What the endpoint has sent until it hears of that still arrives.
+    if (connection?.finish() === false) connection.requestClose("client_closed");
   }
 
   #dialClose(dialId: DialId): void {

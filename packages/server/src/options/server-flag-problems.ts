@@ -223,6 +223,8 @@ function negativeDurationProblems(values: Values): string[] {
     "frontend-keepalive-time",
     "startup-dial-hold",
     "token-review-cache-ttl",
+    "stall-timeout",
+    "half-close-timeout",
   ]);
 }
 
@@ -249,7 +251,9 @@ type DurationFlag =
   | "keepalive-time"
   | "frontend-keepalive-time"
   | "startup-dial-hold"
-  | "token-review-cache-ttl";
+  | "token-review-cache-ttl"
+  | "stall-timeout"
+  | "half-close-timeout";
 
 function negativeProblems(values: Values, flags: readonly DurationFlag[]): string[] {
   return flags

@@ -1,0 +1,104 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { MetricRegistry, PacketType } from "@reachback/common";
+import type { CarrierHandler, ControlPacket, Extension, GrpcMethod } from "@reachback/common";
+import type { DialBroker } from "../../src/dial/dial-broker.ts";
+import { GrpcFrontend } from "../../src/frontend/grpc-frontend.ts";
+import { ServerMetrics } from "../../src/metrics.ts";
+import { FakeCarrier, connectionId, dialId, fakeAgent } from "../fake-agent.ts";
+
+type Call = Parameters<GrpcMethod>[0];
+
+const HALF_CLOSE: readonly Extension[] = ["flow-control", "half-close"];
+
+/** A client's stream with an open connection, of id 1. */
+function open({ asked = "half-close", extensions = HALF_CLOSE } = {}) {
+  const agent = fakeAgent({ extensions });
+  const broker: Pick<DialBroker, "dial"> = {
+    dial: (request, end) => agent.dial(request, end, 0),
+  };
+  const frontend = new GrpcFrontend(broker as DialBroker, new ServerMetrics(new MetricRegistry()));
+  const carrier = new FakeCarrier();
+  let handler: CarrierHandler | undefined;
+  let answer: unknown;
+  const call = {
+    metadata: asked === "" ? [] : [["reachback-extensions", asked]],
+    accept: (_counters: unknown, streamHandler: CarrierHandler, metadata: unknown) => {
+      handler = streamHandler;
+      answer = metadata;
+      return carrier;
+    },
+  };
+  frontend.proxy(call as unknown as Call);
+  assert.ok(handler);
+  const client = handler;
+  client.control({
+    type: PacketType.DIAL_REQ,
+    dialId: dialId(7),
+    protocol: "tcp",
+    address: "endpoint:80",
+  });
+  const id = { connectionId: connectionId(1) };
+  agent.backend.control({ type: PacketType.DIAL_RSP, dialId: dialId(7), ...id, error: "" });
+  agent.carrier.sent.length = 0;
+  carrier.sent.length = 0;
+  const fin: ControlPacket = { type: PacketType.FINISH, ...id };
+  const reset: ControlPacket = { type: PacketType.RESET, ...id, error: "failed" };
+  const closeRequest: ControlPacket = { type: PacketType.CLOSE_REQ, ...id };
+  const closed = (error = ""): ControlPacket => ({ type: PacketType.CLOSE_RSP, ...id, error });
+  return { agent, client, carrier, frontend, answer, id, fin, reset, closeRequest, closed };
+}
+
+describe("a gRPC client that knows half-close", () => {
+  it("is told that the server knows it too", () => {
+    assert.deepEqual(open({ asked: "flow-control,half-close" }).answer, [
+      ["reachback-revision", "1"],
+      ["reachback-extensions", "half-close"],
+    ]);
+  });
+
+  it("may finish, and receives until the endpoint finishes", () => {
+    const { agent, client, carrier, id, fin, closed } = open();
+    client.control(fin);
+    assert.deepEqual(agent.carrier.sent, [fin]);
+    agent.backend.data(id.connectionId, Buffer.from("answer"), true);
+    agent.backend.control(fin);
+    agent.backend.control(closed());
+    assert.deepEqual(carrier.sent, [{ data: "answer", connectionId: 1 }, fin, closed()]);
+  });
+
+  it("closes by that with an upstream agent, and still receives what was on its way", () => {
+    const { agent, client, carrier, id, fin, closeRequest, closed } = open({ extensions: [] });
+    client.control(fin);
+    assert.deepEqual(agent.carrier.sent, [closeRequest]);
+    agent.backend.data(id.connectionId, Buffer.from("answer"), true);
+    agent.backend.control(closed());
+    assert.deepEqual(carrier.sent, [{ data: "answer", connectionId: 1 }, closed()]);
+    assert.equal(agent.endedCount(), 1);
+  });
+
+  it("may fail, which the agent is told", () => {
+    const { agent, client, carrier, id, reset, closed } = open();
+    client.control(reset);
+    assert.deepEqual(agent.carrier.sent, [{ type: PacketType.RESET, ...id, error: "client_lost" }]);
+    assert.deepEqual(carrier.sent, [closed()]);
+    assert.equal(agent.endedCount(), 1);
+  });
+});
+
+describe("a gRPC client that does not know half-close", () => {
+  it("is answered as upstream does, and sent nothing new", () => {
+    const { agent, carrier, answer, fin, closed } = open({ asked: "" });
+    assert.equal(answer, undefined);
+    agent.backend.control(fin);
+    assert.deepEqual(carrier.sent, [closed()]);
+  });
+
+  it("cannot use what it has not asked for", () => {
+    const { agent, client, fin, reset } = open({ asked: "" });
+    client.control(fin);
+    client.control(reset);
+    assert.deepEqual(agent.carrier.sent, []);
+    assert.equal(agent.endedCount(), 0);
+  });
+});
