@@ -79,6 +79,9 @@ export class ApiClient {
     });
     return new Promise((resolve, reject) => {
       socket.once("error", reject);
+      socket.once("unexpected-response", (_request, answer) => {
+        rejectWithMessage(answer, reject);
+      });
       socket.once("close", (code) => {
         const [, stdout = "", stderr = "", error = ""] = output;
         if (error === "") reject(new Error(`the WebSocket was closed with ${code}`));
@@ -155,9 +158,7 @@ export class ApiClient {
           resolve(socket);
         })
         .once("response", (answer) => {
-          textOf(answer).then((body) => {
-            reject(new Error(messageOf(body)));
-          }, reject);
+          rejectWithMessage(answer, reject);
         })
         .once("error", reject)
         .end();
@@ -176,6 +177,12 @@ async function textOf(answer: IncomingMessage): Promise<string> {
   const pieces: Buffer[] = [];
   for await (const piece of answer) pieces.push(piece as Buffer);
   return Buffer.concat(pieces).toString();
+}
+
+function rejectWithMessage(answer: IncomingMessage, reject: (error: Error) => void): void {
+  textOf(answer).then((body) => {
+    reject(new Error(messageOf(body)));
+  }, reject);
 }
 
 /** What a failure says, of the document that it comes as. */
