@@ -1,4 +1,5 @@
-// Runs test files with node:test: `npm test`, `npm test -- <path prefix or file>...`.
+// Runs test files with node:test: `npm test`, `npm test -- <path prefix or file>...`. Options are
+// node's, but for --base-image=NAME, which test/compose builds its images on.
 //
 // Node 20 neither expands globs after `--test` nor strips types, so the files
 // are listed here and the tsx loader is added where Node cannot do it itself.
@@ -14,10 +15,16 @@ import { fileURLToPath } from "node:url";
 const root = fileURLToPath(new URL("..", import.meta.url));
 
 /** Suites of their own script, not part of `npm test`. */
-const SEPARATE_SUITES = ["test/fault", "test/ha"];
+const SEPARATE_SUITES = ["test/fault", "test/ha", "test/compose"];
+
+const BASE_IMAGE_OPTION = "--base-image=";
 
 const wanted = process.argv.slice(2).filter((argument) => !argument.startsWith("-"));
-const runnerOptions = process.argv.slice(2).filter((argument) => argument.startsWith("-"));
+const options = process.argv.slice(2).filter((argument) => argument.startsWith("-"));
+const runnerOptions = options.filter((option) => !option.startsWith(BASE_IMAGE_OPTION));
+const baseImage = options.find((option) => option.startsWith(BASE_IMAGE_OPTION));
+const env = { ...process.env };
+if (baseImage !== undefined) env.BASE_IMAGE = baseImage.slice(BASE_IMAGE_OPTION.length);
 
 function testFilesBelow(folder) {
   return readdirSync(join(root, folder), { withFileTypes: true, recursive: true })
@@ -53,13 +60,13 @@ const child = spawn(
     ...(stripsTypes ? [] : ["--import", "tsx"]),
     "--test",
     // A test that hangs fails by name instead of holding the run up.
-    `--test-timeout=${isSeparateSuite ? 600_000 : 300_000}`,
+    `--test-timeout=${isSeparateSuite ? 900_000 : 300_000}`,
     // Node leaves one core free, which on two cores is half of them; much here waits.
     `--test-concurrency=${availableParallelism()}`,
     ...runnerOptions,
     ...files,
   ],
-  { cwd: root, stdio: "inherit" },
+  { cwd: root, env, stdio: "inherit" },
 );
 child.on("exit", (code, signal) => {
   process.exit(signal === null ? (code ?? 1) : 1);

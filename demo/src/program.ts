@@ -26,7 +26,8 @@ export interface DemoProgram<Table extends FlagTable> {
   readonly summary: string;
   readonly examples: string;
   readonly flags: Table;
-  start(flags: ParsedFlags<Table>["values"], log: Log): Promise<Running>;
+  /** Resolves with what runs until a signal comes, or with the exit code of what is over by then. */
+  start(flags: ParsedFlags<Table>["values"], log: Log): Promise<Running | number>;
 }
 
 /**
@@ -60,6 +61,7 @@ export async function runProgram<Table extends FlagTable>(
     },
     async (flags) => {
       const running = await program.start(flags, log);
+      if (typeof running === "number") return running;
       const stop = (signal: string) => {
         log("program.stopped", { signal });
         running.stop();

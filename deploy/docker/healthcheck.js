@@ -1,12 +1,12 @@
-// HEALTHCHECK of the images: is 0 if /healthz answers 200. HEALTH_PORT is the program's health port,
-// to be changed with it.
+// HEALTHCHECK of the images: is 0 if HEALTH_PATH (default: /healthz) answers 200. HEALTH_PORT is the
+// program's health port, to be changed with it.
 
 import { get } from "node:http";
 
 const request = get({
   host: "127.0.0.1",
   port: process.env.HEALTH_PORT,
-  path: "/healthz",
+  path: process.env.HEALTH_PATH ?? "/healthz",
   timeout: 2_000,
 });
 request.on("response", (response) => {

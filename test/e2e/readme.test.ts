@@ -10,9 +10,9 @@ import { CHECKOUT, RunningProgram, runExecutable } from "../support/executable.t
 import { freePorts } from "../support/free-ports.ts";
 import type { EndedProgram } from "../support/executable.ts";
 
-// README's commands, as they stand there.
+// README's commands, as they stand there; those with Docker are what test/compose does.
 
-const README = readDocument("README.md");
+const README = readDocument("README.md").replace(/^## Docker Compose\n.*?(?=^## )/ms, "");
 const SCRIPTS = (
   JSON.parse(readDocument("package.json")) as { scripts: Readonly<Record<string, string>> }
 ).scripts;

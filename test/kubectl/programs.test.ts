@@ -30,8 +30,10 @@ test("the demo's programs, by hand", { skip: kubectlMissing }, async (t) => {
   const [apiHealth, kubeletHealth, serverHealth] = [port(), port(), port()];
   const cluster = {
     nodes: [{ name: "node-a", address: "localhost", kubeletPort }],
-    pods: [{ name: "web-a", node: "node-a", ip: "127.0.0.1", ports: [podPort] }],
-    services: [],
+    pods: [
+      { name: "web-a", labels: { app: "web" }, node: "node-a", ip: "127.0.0.1", ports: [podPort] },
+    ],
+    services: [{ name: "web", selector: { app: "web" }, port: 80, targetPort: podPort }],
   };
   writeFileSync(join(folder, "cluster.json"), JSON.stringify(cluster));
   for (const args of [[], ["frontend-server", "--name=apiserver"]]) {
@@ -81,6 +83,14 @@ test("the demo's programs, by hand", { skip: kubectlMissing }, async (t) => {
   await logs.printed(/^web-a: line 1\n/);
   const hello = await kubectl.run(["get", "--raw", "/api/v1/namespaces/default/pods/web-a/proxy/"]);
   assert.equal(hello.stdout, "hello from web-a: GET /\n", hello.stderr);
+
+  await t.test("are walked through, and what has no isolation is told", async () => {
+    const args = ["--cluster=cluster.json", "--kubeconfig=kubeconfig"];
+    const { stdout, exited } = start("demo/bin/walkthrough.js", args);
+    assert.deepEqual(await exited, [1, null]);
+    assert.equal(stdout.text.match(/^ok /gm)?.length, 6, stdout.text);
+    assert.match(stdout.text, /^FAIL {2}node-a's kubelet, without .* can be reached directly$/m);
+  });
 
   for (const program of demo) {
     program.child.kill("SIGTERM");
