@@ -222,6 +222,7 @@ function negativeDurationProblems(values: Values): string[] {
     "keepalive-time",
     "frontend-keepalive-time",
     "startup-dial-hold",
+    "shutdown-delay",
     "token-review-cache-ttl",
   ]);
 }
@@ -249,6 +250,7 @@ type DurationFlag =
   | "keepalive-time"
   | "frontend-keepalive-time"
   | "startup-dial-hold"
+  | "shutdown-delay"
   | "token-review-cache-ttl";
 
 function negativeProblems(values: Values, flags: readonly DurationFlag[]): string[] {
