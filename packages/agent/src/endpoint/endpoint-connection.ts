@@ -81,6 +81,9 @@ export class EndpointConnection implements FlowOwner {
   #isPaused = false;
   /** Watches a connection that the server has finished. */
   #silence: SilenceWatch | undefined;
+  #isCloseRequested = false;
+  /** Whether nobody waits for what the endpoint has sent. */
+  #isUnheard = false;
   /** Whether the server knows that the connection is closed, or the tunnel is gone. */
   #isTold = false;
   /** What the server is told then. */
@@ -156,6 +159,9 @@ export class EndpointConnection implements FlowOwner {
   /** The server wants the connection closed, behind what it has sent. */
   closeRequested(): void {
     if (this.#state === "finishing") this.#tellNow();
+    // The second one answers DATA: the server has no such connection any more.
+    if (this.#state === "flushing") this.#isUnheard = this.#isCloseRequested;
+    this.#isCloseRequested = true;
     if (this.#state === "open") this.#flush("server_closed");
   }
 
@@ -342,6 +348,10 @@ export class EndpointConnection implements FlowOwner {
     this.#ended(reason, error);
     this.#closeError = error;
     this.#flow?.noMoreComes();
+    if (this.#isUnheard) {
+      this.#tellNow();
+      return;
+    }
     this.#flow?.sendBehind(this.#closeResponse(), () => {
       this.#told();
     });

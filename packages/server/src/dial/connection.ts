@@ -207,6 +207,7 @@ export class Connection implements FlowOwner {
 
   /** So many bytes of what the frontend received have gone on to the client. */
   taken(bytes: number): void {
+    if (this.#isAbandoned) return;
     this.#untakenBytes -= bytes;
     this.#silence?.touch();
     this.#flow?.taken(bytes);
@@ -258,6 +259,9 @@ export class Connection implements FlowOwner {
     }
     // What the client sent still has to arrive; nobody wants what comes back.
     this.#isAbandoned = true;
+    // The agent may be waiting for credit for what nobody wants, and its CLOSE_RSP is behind that.
+    this.#flow?.taken(this.#untakenBytes);
+    this.#untakenBytes = 0;
     this.#state = "closing";
     this.#closeReason ??= reason;
     if (this.#closeRequest === "sent") {
@@ -332,14 +336,14 @@ export class Connection implements FlowOwner {
 
   flowReceived(piece: Buffer): void {
     this.#bytesFromAgent += piece.length;
-    this.#untakenBytes += piece.length;
     const { clock, metrics } = this.#ports;
     metrics.bytes.fromAgent.add(piece.length);
     this.#silence?.touch();
     if (this.#isAbandoned) {
-      this.taken(piece.length);
+      this.#flow?.taken(piece.length);
       return;
     }
+    this.#untakenBytes += piece.length;
     const beforeMs = clock.now();
     this.#frontend.receive(piece);
     metrics.frontendWrote((clock.now() - beforeMs) / 1000);
