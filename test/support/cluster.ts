@@ -114,6 +114,7 @@ export async function startServer(
     maxConnectionsPerAgent: 16_384,
     maxTunnelsPerIdentity: 10_000,
     gracefulShutdownTimeoutMs: 0,
+    shutdownDelayMs: 0,
     flow: TEST_FLOW,
     tlsCiphers: opensslCiphers(),
     tlsMinVersion: "TLSv1.2",

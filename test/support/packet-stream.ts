@@ -175,6 +175,8 @@ export interface AgentCall {
   readonly agentId?: string | readonly string[];
   /** Values of `agentidentifiers`. @defaultValue none */
   readonly identifiers?: string | readonly string[];
+  /** What it knows beyond upstream's protocol. @defaultValue nothing */
+  readonly extensions?: string;
   /** Where the server's agent port is reached, if not directly. */
   readonly port?: number;
   /** @defaultValue `/AgentService/Connect` */
@@ -187,7 +189,14 @@ export interface AgentCall {
 export function callAsAgent(
   t: TestContext,
   server: { readonly agentPort: number },
-  { agentId = "agent-1", identifiers = [], port = server.agentPort, path, channel }: AgentCall = {},
+  {
+    agentId = "agent-1",
+    identifiers = [],
+    extensions,
+    port = server.agentPort,
+    path,
+    channel,
+  }: AgentCall = {},
 ): PacketStream {
   const pki = createTestPki();
   const client = newClient(
@@ -199,6 +208,7 @@ export function callAsAgent(
   const metadata = new Metadata();
   for (const value of [agentId].flat()) metadata.add("agentid", value);
   for (const value of [identifiers].flat()) metadata.add("agentidentifiers", value);
+  if (extensions !== undefined) metadata.add("reachback-extensions", extensions);
   return new PacketStream(client.rawCall(metadata, path));
 }
 

@@ -13,6 +13,11 @@ const PROGRAM = fileURLToPath(
 /** The server's executable, which runs the build, as a process of its own. */
 export interface ServerProgram {
   readonly agentPort: number;
+  readonly healthPort: number;
+  /** Socket of its gRPC frontend. */
+  readonly grpcPath: string;
+  /** Tell it to stop; resolves with its exit code when it is gone. */
+  terminate(): Promise<number | null>;
   /** End it at once, as `kill -9` does; resolves when it is gone. */
   kill(): Promise<void>;
 }
@@ -31,12 +36,13 @@ export async function startServerProgram(
   { serverId, agentPort, healthPort, adminPort, args = [] }: ServerProgramOptions,
 ): Promise<ServerProgram> {
   const { agentCa, serverAgent } = createTestPki();
+  const grpcPath = join(temporaryFolder(t), "frontend.sock");
   const child = spawn(
     process.execPath,
     [
       PROGRAM,
       `--server-id=${serverId}`,
-      `--uds-name=${join(temporaryFolder(t), "frontend.sock")}`,
+      `--uds-name=${grpcPath}`,
       "--server-port=0",
       "--agent-bind-address=127.0.0.1",
       `--agent-port=${agentPort}`,
@@ -55,10 +61,15 @@ export async function startServerProgram(
     child.kill("SIGKILL");
     await closed;
   };
+  const terminate = async () => {
+    child.kill("SIGTERM");
+    await closed;
+    return child.exitCode;
+  };
   t.after(kill);
   await until(async () => {
     if (child.exitCode !== null) throw new Error(`the server exited with ${child.exitCode}`);
     return (await statusOf(healthPort, "/livez").catch(() => 0)) === 200;
   });
-  return { agentPort, kill };
+  return { agentPort, healthPort, grpcPath, terminate, kill };
 }

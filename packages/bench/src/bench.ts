@@ -1,12 +1,11 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { generateCertificates } from "@reachback/cli";
 import { packageVersion } from "@reachback/common";
 import type { BenchHost } from "./bench-host.ts";
 import { OptionsProblem, parseOptions } from "./options.ts";
 import type { BenchOptions } from "./options.ts";
-import { ChildProcesses } from "./processes/child-processes.ts";
+import type { ChildProcesses } from "./processes/child-processes.ts";
 import { formatElapsed } from "./report/format.ts";
 import { jsonReport } from "./report/json-report.ts";
 import { describeMachine, machineText } from "./report/machine.ts";
@@ -19,6 +18,7 @@ import { openssh } from "./subjects/openssh.ts";
 import { peer } from "./subjects/peer.ts";
 import { reachback } from "./subjects/reachback.ts";
 import { tlsRelay } from "./subjects/tls-relay.ts";
+import { withWorkshop } from "./workshop.ts";
 
 /** Run the bench with the host's arguments; returns the exit code. */
 export async function runBench(host: BenchHost): Promise<number> {
@@ -99,23 +99,4 @@ async function runInWorkshop(
     material: { folder, certificates, children, families },
     observer: progress,
   });
-}
-
-/** Lend `work` a folder and the right to start processes; both are gone when it is done. */
-async function withWorkshop<Result>(
-  host: BenchHost,
-  work: (workshop: { folder: string; children: ChildProcesses }) => Promise<Result>,
-): Promise<Result> {
-  const children = new ChildProcesses();
-  const folder = mkdtempSync(join(tmpdir(), "reachback-bench-"));
-  const cleanUp = () => {
-    children.killAll();
-    rmSync(folder, { recursive: true, force: true });
-  };
-  host.onExit(cleanUp);
-  try {
-    return await work({ folder, children });
-  } finally {
-    cleanUp();
-  }
 }

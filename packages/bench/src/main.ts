@@ -1,19 +1,22 @@
 import { constants } from "node:os";
 import { isRoleName, runRole } from "./processes/role-main.ts";
 
-const [first = ""] = process.argv.slice(2);
+const [first = "", ...others] = process.argv.slice(2);
 
 // The bench's own processes are this executable too, started with their role as the argument.
 if (process.send !== undefined && isRoleName(first)) {
   runRole(first);
 } else {
-  const { runBench } = await import("./bench.ts");
+  const isSoak = first === "soak";
+  const run = isSoak
+    ? (await import("./soak/soak.ts")).runSoak
+    : (await import("./bench.ts")).runBench;
   const { stderr } = process;
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
     process.on(signal, () => process.exit(128 + constants.signals[signal]));
   }
-  process.exitCode = await runBench({
-    argv: process.argv.slice(2),
+  process.exitCode = await run({
+    argv: isSoak ? others : process.argv.slice(2),
     cwd: process.cwd(),
     stdout: (text) => process.stdout.write(text),
     stderr: (text) => stderr.write(text),

@@ -54,6 +54,7 @@ export class ApiserverDuties {
   readonly authenticator: TokenAuthenticator | undefined;
   readonly #leases: LeaseController | undefined;
   readonly #kubernetes: KubernetesClient | undefined;
+  #left: Promise<void> | undefined;
   #stopped: Promise<void> | undefined;
 
   constructor({ tokenAuthentication, lease, serverId }: ServerOptions, ports: DutyPorts) {
@@ -74,9 +75,15 @@ export class ApiserverDuties {
   }
 
   /**
-   * Admit no more agents, and remove the lease, so that agents stop counting this server; that takes
-   * two seconds at most. Idempotent; never rejects.
+   * Remove the lease, so that agents stop counting this server; that takes two seconds at most.
+   * Idempotent; never rejects.
    */
+  leave(): Promise<void> {
+    this.#left ??= this.#leases?.stop() ?? Promise.resolve();
+    return this.#left;
+  }
+
+  /** {@link leave}, and admit no more agents. Idempotent; never rejects. */
   stop(): Promise<void> {
     this.#stopped ??= this.#stop();
     return this.#stopped;
@@ -84,7 +91,7 @@ export class ApiserverDuties {
 
   async #stop(): Promise<void> {
     this.authenticator?.stop();
-    await this.#leases?.stop();
+    await this.leave();
     this.#kubernetes?.close();
   }
 }

@@ -74,6 +74,8 @@ export interface ServerOptions extends DialLimits {
   readonly maxTunnelsPerIdentity: number;
   /** 0 for an immediate shutdown. */
   readonly gracefulShutdownTimeoutMs: number;
+  /** The part of it in which the server still accepts. */
+  readonly shutdownDelayMs: number;
 
   /** For Node's `ciphers`, on TCP frontends and the agent listener. */
   readonly tlsCiphers: string;
@@ -152,6 +154,7 @@ export function resolveServerOptions(flags: ServerFlags, ports: OptionPorts): Se
     maxConnectionsPerAgent: values["max-connections-per-agent"],
     maxTunnelsPerIdentity: values["max-tunnels-per-identity"],
     gracefulShutdownTimeoutMs: values["graceful-shutdown-timeout"],
+    shutdownDelayMs: values["shutdown-delay"],
 
     tlsCiphers: opensslCiphers(chosenCipherSuites(values)),
     tlsMinVersion: values["tls-min-version"] === "VersionTLS13" ? "TLSv1.3" : "TLSv1.2",

@@ -25,6 +25,7 @@ import type { ConnectionPorts } from "./dial/connection.ts";
 import { DialBroker } from "./dial/dial-broker.ts";
 import { ConnectFrontend } from "./frontend/connect-frontend.ts";
 import { GrpcFrontend } from "./frontend/grpc-frontend.ts";
+import { GracePeriod } from "./grace-period.ts";
 import {
   AGENT_HTTP2,
   CONNECT_SOCKET,
@@ -68,15 +69,16 @@ export class Server {
   readonly #metricRegistry = new MetricRegistry();
   readonly #metrics: ServerMetrics;
   readonly #duties: ApiserverDuties;
+  readonly #connectService: ConnectService;
 
   readonly #frontendListeners: SocketListener[] = [];
   #agentListener: SocketListener | undefined;
   #healthListener: OpsListener | undefined;
   #adminListener: OpsListener | undefined;
   readonly #certificates = new Map<string, CertificateFacts>();
-  #isStopping = false;
   #stopped: Promise<void> | undefined;
-  #onIdle: (() => void) | undefined;
+  /** Set once the server stops. */
+  #gracePeriod: GracePeriod | undefined;
 
   private constructor(
     options: ServerOptions,
@@ -96,7 +98,7 @@ export class Server {
       logger,
       halfCloseTimeoutMs: options.flow.halfCloseTimeoutMs,
       connectionEnded: () => {
-        if (this.#onIdle !== undefined && this.#isIdle) this.#onIdle();
+        this.#gracePeriod?.connectionEnded();
       },
     };
     const broker = new DialBroker(this.#registry, options, connectionPorts);
@@ -135,7 +137,7 @@ export class Server {
       metrics: this.#metrics,
       metricRegistry: this.#metricRegistry,
     });
-    const connectService = new ConnectService(
+    this.#connectService = new ConnectService(
       options,
       this.#registry,
       connectionPorts,
@@ -145,7 +147,7 @@ export class Server {
     );
     this.#agentGrpcServer = new GrpcServer(
       {
-        services: { AgentService: { Connect: connectService.connect } },
+        services: { AgentService: { Connect: this.#connectService.connect } },
         limits: AGENT_HTTP2,
         keepalive: {
           intervalMs: options.keepaliveTimeMs,
@@ -186,9 +188,10 @@ export class Server {
   }
 
   /**
-   * Stop: at once, or with `gracefulShutdownTimeoutMs` after the connections that are open have
-   * ended or that time has passed. What is cut then is told so: CLOSE_RSP to gRPC frontends, a
-   * reset to CONNECT clients. Idempotent; resolves when nothing is left.
+   * Stop: at once, or with `gracefulShutdownTimeoutMs` in that time at most. Then agents and probes
+   * are told at once, everything is served as before for `shutdownDelayMs`, and after that what is
+   * open, until it has ended. What is cut is told so: CLOSE_RSP to gRPC frontends, a reset to CONNECT
+   * clients. Idempotent; resolves when nothing is left.
    */
   stop(): Promise<void> {
     this.#stopped ??= this.#stop();
@@ -256,7 +259,7 @@ export class Server {
   #readinessChecks(): readonly ReadinessCheck[] {
     return serverReadinessChecks(
       {
-        isStopping: () => this.#isStopping,
+        isStopping: () => this.#gracePeriod !== undefined,
         keyCounts: () => this.#registry.keyCounts(),
         required: this.#options.readyStrategies,
         certificates: () => this.#certificates,
@@ -276,22 +279,26 @@ export class Server {
         };
   }
 
-  get #isIdle(): boolean {
-    return this.#broker.heldCount === 0;
-  }
-
   async #stop(): Promise<void> {
-    this.#isStopping = true;
+    const { clock, logger } = this.#ports;
+    const held = {
+      tunnels: () => this.#registry.backends.size,
+      connections: () => this.#broker.heldCount,
+    };
+    this.#gracePeriod = new GracePeriod(this.#options, held, clock, logger);
     // Agents that count leases must not wait for a server that goes.
+    void this.#duties.leave();
+    if (this.#options.gracefulShutdownTimeoutMs > 0) {
+      this.#connectService.leave();
+      await this.#gracePeriod.acceptTime();
+    }
     const unpublished = this.#duties.stop();
     for (const listener of this.#frontendListeners) listener.close();
     this.#agentListener?.close();
     this.#connectFrontend.close();
     // Frontends are asked to go elsewhere. Agents are not: Go's take it for the end of the tunnel.
     this.#frontendGrpcServer.close();
-    if (this.#options.gracefulShutdownTimeoutMs > 0) {
-      await this.#idleWithin(this.#options.gracefulShutdownTimeoutMs);
-    }
+    await this.#gracePeriod.idle();
     // From here on everything ends, each with its last word: agents first, because what ends there
     // is what frontends are told.
     for (const backend of [...this.#registry.backends]) backend.end();
@@ -305,16 +312,6 @@ export class Server {
     this.#destroy();
     await this.#healthListener?.close();
     await this.#adminListener?.close();
-  }
-
-  #idleWithin(timeoutMs: number): Promise<void> {
-    if (this.#isIdle) return Promise.resolve();
-    return this.#within(
-      timeoutMs,
-      new Promise<void>((resolve) => {
-        this.#onIdle = resolve;
-      }),
-    );
   }
 
   /** Resolves with `event`, or after `timeoutMs`. */

@@ -135,6 +135,7 @@ const OUR_FLAGS = [
   "max-pending-dials",
   "max-tunnels-per-identity",
   "startup-dial-hold",
+  "shutdown-delay",
   "keepalive-timeout",
   "ready-strategies",
   "token-review-cache-ttl",
@@ -506,6 +507,7 @@ describe("the server's options", () => {
       maxConnections: 65_536,
       maxConnectionsPerAgent: 16_384,
       gracefulShutdownTimeoutMs: 0,
+      shutdownDelayMs: 5_000,
       flow: {
         limits: {
           initialBytes: 64 * KIB,
@@ -629,11 +631,13 @@ describe("the server's options", () => {
       "--keepalive-time=1h0m30s",
       "--frontend-keepalive-time=1.5s",
       "--graceful-shutdown-timeout=100ms",
+      "--shutdown-delay=50ms",
       "--backend-dial-timeout=0",
     );
     assert.equal(options.keepaliveTimeMs, 3_630_000);
     assert.equal(options.frontendKeepaliveTimeMs, 1_500);
     assert.equal(options.gracefulShutdownTimeoutMs, 100);
+    assert.equal(options.shutdownDelayMs, 50);
     assert.equal(options.backendDialTimeoutMs, 0);
   });
 

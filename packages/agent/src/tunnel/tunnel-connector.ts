@@ -260,6 +260,9 @@ export class TunnelConnector {
             if (isServerLeaving) events.serverLeaving("goaway");
             resolve();
           },
+          serverDraining: () => {
+            events?.serverLeaving("drain");
+          },
           tunnelClosed: (status) => {
             if (events === undefined) {
               // A server that has not begun to speak HTTP/2 may have refused our certificate: with

@@ -18,6 +18,8 @@ import { MAX_QUEUED_BYTES } from "../limits.ts";
 export interface TunnelOwner {
   /** The server has accepted the tunnel; its initial metadata. */
   tunnelOpened(metadata: HeaderList): void;
+  /** The server is about to leave; until it does, the tunnel works as before. */
+  serverDraining(): void;
   /** The tunnel is over, or was refused. Called exactly once. */
   tunnelClosed(status: GrpcStatus): void;
   /** A connection is gone; perhaps the last. */
@@ -39,6 +41,7 @@ export class Tunnel implements GrpcClientHandler, ConnectionTunnel {
   readonly #all = new Set<EndpointConnection>();
   #flows: TunnelFlows | undefined;
   #hasHalfClose = false;
+  #hasServerDrain = false;
 
   constructor(owner: TunnelOwner, ports: ConnectionPorts) {
     this.#owner = owner;
@@ -118,6 +121,7 @@ export class Tunnel implements GrpcClientHandler, ConnectionTunnel {
     if (carrier === undefined) throw new Error("a tunnel was opened that nobody asked for");
     const extensions = namedExtensions(metadata, TUNNEL_EXTENSIONS);
     this.#hasHalfClose = extensions.has("half-close");
+    this.#hasServerDrain = extensions.has("server-drain");
     const { limits, budget } = this.#ports.flow;
     const hasCredit = extensions.has("flow-control");
     this.#flows = new TunnelFlows(carrier, hasCredit, limits, budget, this.#ports.clock);
@@ -144,9 +148,11 @@ export class Tunnel implements GrpcClientHandler, ConnectionTunnel {
       case PacketType.RESET:
         this.#connections.get(packet.connectionId)?.resetRequested();
         return;
+      case PacketType.DRAIN:
+        if (this.#hasServerDrain) this.#owner.serverDraining();
+        return;
       case PacketType.DIAL_RSP:
       case PacketType.CLOSE_RSP:
-      case PacketType.DRAIN:
         // Not for an agent to receive.
         return;
     }

@@ -36,6 +36,7 @@ async function open(t: TestContext, extensions = BOTH) {
     {
       tunnelOpened: () => undefined,
       tunnelClosed: () => undefined,
+      serverDraining: () => undefined,
       connectionGone: () => undefined,
     },
     {

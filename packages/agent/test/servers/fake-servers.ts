@@ -103,6 +103,7 @@ export class FakeServers implements TunnelOpener {
     return new Tunnel(
       {
         tunnelOpened: () => undefined,
+        serverDraining: () => undefined,
         tunnelClosed: () => undefined,
         connectionGone: () => undefined,
       },

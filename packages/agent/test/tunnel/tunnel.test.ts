@@ -92,9 +92,13 @@ async function setup(t: TestContext) {
   const dialer = new FakeDialer((server.address() as AddressInfo).port);
   const carrier = new FakeCarrier();
   let goneCount = 0;
+  let drainCount = 0;
   const tunnel = new Tunnel(
     {
       tunnelOpened: () => undefined,
+      serverDraining: () => {
+        drainCount++;
+      },
       tunnelClosed: () => undefined,
       connectionGone: () => {
         goneCount++;
@@ -157,6 +161,7 @@ async function setup(t: TestContext) {
       .filter(({ name }) => name === "reachback_agent_connections_closed_total")
       .map(({ labels, value }) => `${labels["reason"]} ${value}`);
   return {
+    drainCount: () => drainCount,
     clock,
     logger,
     tunnel,
@@ -574,5 +579,15 @@ describe("a tunnel that is over", () => {
     tunnel.drain();
     await connectionTo(1);
     assert.deepEqual(carrier.sent, ["DRAIN", "DIAL_RSP 1 1"]);
+  });
+
+  it("is told that its server is about to leave, if the server has agreed to say so", async (t) => {
+    const { carrier, drainCount, tunnel } = await setup(t);
+    tunnel.control({ type: PacketType.DRAIN });
+    assert.equal(drainCount(), 0);
+    tunnel.opened([["reachback-extensions", "server-drain"]]);
+    tunnel.control({ type: PacketType.DRAIN });
+    assert.equal(drainCount(), 1);
+    assert.deepEqual(carrier.sent, []);
   });
 });

@@ -36,6 +36,12 @@ export class ChildProcesses {
     return this.#adopt(fork(BENCH, args, { stdio: ["ignore", "ignore", "pipe", "ipc"] }), "bench");
   }
 
+  /** Start a program of Node's, with a channel to it. */
+  forkProgram(path: string, args: readonly string[], execArgv: readonly string[]): Promise<Child> {
+    const stdio = ["ignore", "ignore", "pipe", "ipc"] as const;
+    return this.#adopt(fork(path, args, { stdio: [...stdio], execArgv: [...execArgv] }), path);
+  }
+
   /** End one, and whatever it has started itself, and wait until it is gone. */
   async stop(child: Child): Promise<void> {
     if (!this.#running.has(child)) return;

@@ -6,11 +6,16 @@ import { headerValues } from "../http2/header-rules.ts";
  *
  * - `flow-control`: credit for each direction of each connection of a tunnel (CREDIT).
  * - `half-close`: the ends of a connection one by one, and resets (FINISH, RESET).
+ * - `server-drain`: the server says that it is about to leave (DRAIN, towards the agent).
  */
-export type Extension = "flow-control" | "half-close";
+export type Extension = "flow-control" | "half-close" | "server-drain";
 
 /** Everything that this version knows, on a tunnel. */
-export const TUNNEL_EXTENSIONS: readonly Extension[] = ["flow-control", "half-close"];
+export const TUNNEL_EXTENSIONS: readonly Extension[] = [
+  "flow-control",
+  "half-close",
+  "server-drain",
+];
 
 /** The same on a frontend's stream, which HTTP/2 paces. */
 export const FRONTEND_EXTENSIONS: readonly Extension[] = ["half-close"];

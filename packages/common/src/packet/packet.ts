@@ -57,7 +57,10 @@ export interface DialClosePacket {
   readonly dialId: DialId;
 }
 
-/** The agent takes no new connections if others can. */
+/**
+ * The agent takes no new connections if others can; from a server (`server-drain`): it is about to
+ * leave, and serves what comes until then.
+ */
 export interface DrainPacket {
   readonly type: typeof PacketType.DRAIN;
 }

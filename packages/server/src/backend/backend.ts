@@ -151,6 +151,11 @@ export class Backend implements CarrierHandler, ConnectionTunnel {
     this.#health.unanswered(askedAtMs);
   }
 
+  /** Tell the agent that this server is about to leave, if it knows of such things. */
+  announceLeave(): void {
+    if (this.#extensions.has("server-drain")) this.send({ type: PacketType.DRAIN });
+  }
+
   /** End the tunnel, because this server stops: every connection is closed, every dial fails. */
   end(): void {
     this.#end("shutdown");

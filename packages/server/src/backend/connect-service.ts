@@ -49,6 +49,7 @@ export class ConnectService {
   readonly #maxTunnelsPerIdentity: number;
   readonly #quota: TunnelQuota;
   readonly #authenticator: TokenAuthenticator | undefined;
+  #isLeaving = false;
 
   /** @param authenticator - `undefined` if agents need no token. */
   constructor(
@@ -67,6 +68,15 @@ export class ConnectService {
     this.#flowPorts = flowPorts;
     this.#random = random;
     this.#authenticator = authenticator;
+  }
+
+  /**
+   * Tell every agent, and those that still come, that this server is about to leave: they connect
+   * elsewhere and keep the tunnel. Agents that know of no such thing are told nothing.
+   */
+  leave(): void {
+    this.#isLeaving = true;
+    for (const backend of this.#registry.backends) backend.announceLeave();
   }
 
   // In upstream's order: metadata, token, answer, registration.
@@ -158,6 +168,7 @@ export class ConnectService {
     );
     backend.attach(carrier);
     this.#registry.add(backend);
+    if (this.#isLeaving) backend.announceLeave();
     logger.info("tunnel.opened", {
       ...peer,
       identifiers: headerValues(call.metadata, "agentidentifiers")[0] ?? "",

@@ -222,6 +222,7 @@ function negativeDurationProblems(values: Values): string[] {
     "keepalive-time",
     "frontend-keepalive-time",
     "startup-dial-hold",
+    "shutdown-delay",
     "token-review-cache-ttl",
     "stall-timeout",
     "half-close-timeout",
@@ -251,6 +252,7 @@ type DurationFlag =
   | "keepalive-time"
   | "frontend-keepalive-time"
   | "startup-dial-hold"
+  | "shutdown-delay"
   | "token-review-cache-ttl"
   | "stall-timeout"
   | "half-close-timeout";

@@ -204,7 +204,13 @@ export const SERVER_FLAGS = {
     type: durationType,
     default: 0,
     group: CONNECTIONS,
-    help: "Time given to open connections on SIGTERM; 0 means they are cut at once.",
+    help: "Time given to open connections on SIGTERM; 0 means they are cut at once. Set the pod's terminationGracePeriodSeconds above it.",
+  },
+  "shutdown-delay": {
+    type: durationType,
+    default: 5 * SECOND_MS,
+    group: CONNECTIONS,
+    help: "Part of --graceful-shutdown-timeout in which new connections are still taken, until clients have seen that /readyz fails and agents have connected elsewhere. Without effect where that timeout is 0.",
   },
   "xfr-channel-size": {
     type: intType,
