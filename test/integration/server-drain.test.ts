@@ -52,7 +52,9 @@ describe("a server that is told to stop", () => {
     await stopped;
     assert.ok(performance.now() - closedAtMs < 1_000);
     for (const each of [agent, upstreams, late]) assert.equal((await each.status).code, 0);
-    const events = logger.lines.map(({ event }) => event).filter((event) => event.startsWith("shut"));
+    const events = logger.lines
+      .map(({ event }) => event)
+      .filter((event) => event.startsWith("shut"));
     assert.deepEqual(events, ["shutdown.draining", "shutdown.waiting"]);
   });
 

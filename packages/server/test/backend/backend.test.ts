@@ -375,6 +375,19 @@ describe("Backend", () => {
     assert.deepEqual(events, ["leaving", "agent_lost", "leaving", "closed 0"]);
   });
 
+  it("gives credit for what an abandoned connection has not passed on", () => {
+    const { backend, carrier, dial } = setup({ extensions: ["flow-control", "half-close"] });
+    const { connection } = dial();
+    backend.control(dialed(1, 1));
+    backend.data(connectionId(1), Buffer.alloc(TEST_LIMITS.initialBytes), true);
+    carrier.sent.length = 0;
+    connection.abandon("client_closed");
+    assert.deepEqual(
+      carrier.sent.map((packet) => ("type" in packet ? packet.type : "DATA")),
+      [PacketType.CREDIT, PacketType.CLOSE_REQ],
+    );
+  });
+
   it("counts why connections ended and dials failed", async () => {
     const parts = setup({ clock: new ManualClock() });
     const { backend, dial } = parts;
