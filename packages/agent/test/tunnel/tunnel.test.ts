@@ -481,6 +481,40 @@ describe("a close", () => {
   });
 });
 
+describe("a close for which there is no credit", () => {
+  /** A connection whose endpoint has sent more than the server takes. */
+  async function setupStarved(t: TestContext) {
+    const parts = await setup(t);
+    parts.tunnel.opened([["reachback-extensions", "flow-control,half-close"]]);
+    const { socket } = await parts.connectionTo(1);
+    const { initialBytes } = TEST_FLOW.limits;
+    const sentBytes = () => parts.carrier.payloads.reduce((sum, { length }) => sum + length, 0);
+    // So that what is read next is more than there is credit for.
+    socket.write(Buffer.alloc(KIB));
+    await until(() => sentBytes() === KIB);
+    socket.write(Buffer.alloc(initialBytes));
+    await until(() => sentBytes() === initialBytes);
+    socket.end();
+    socket.resume();
+    return { ...parts, sentBytes };
+  }
+
+  it("is told behind what is left, when there is credit", async (t) => {
+    const { carrier, closeRequest, sentBytes, tunnel } = await setupStarved(t);
+    closeRequest(1);
+    tunnel.control({ type: PacketType.CREDIT, connectionId: 1 as ConnectionId, bytes: MIB });
+    await until(() => carrier.sent.at(-1) === "CLOSE_RSP 1");
+    assert.ok(sentBytes() > TEST_FLOW.limits.initialBytes);
+  });
+
+  it("is told at once when the server asks again", async (t) => {
+    const { carrier, closeRequest } = await setupStarved(t);
+    closeRequest(1);
+    closeRequest(1);
+    await until(() => carrier.sent.at(-1) === "CLOSE_RSP 1");
+  });
+});
+
 describe("a tunnel that takes no more", () => {
   it("stops the endpoints that have something to say, until it has room", async (t) => {
     const { carrier, connectionTo, tunnel } = await setup(t);
