@@ -13,7 +13,9 @@ const KEY = "reachback-extensions";
 
 describe("extensions", () => {
   it("are offered in one list", () => {
-    assert.deepEqual(offeredExtensions(TUNNEL_EXTENSIONS), [[KEY, "flow-control,half-close,server-drain"]]);
+    assert.deepEqual(offeredExtensions(TUNNEL_EXTENSIONS), [
+      [KEY, "flow-control,half-close,server-drain"],
+    ]);
     assert.deepEqual(offeredExtensions(FRONTEND_EXTENSIONS), [[KEY, "half-close"]]);
   });
 
