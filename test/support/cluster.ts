@@ -183,7 +183,6 @@ export async function startAgent(
     drainLingerMs: 5_000,
     drainTimeoutMs: 25_000,
     flow: TEST_FLOW,
-    warnOnChannelLimit: false,
     healthServerHost: "127.0.0.1",
     healthServerPort: 0,
     readyMinServers: 1,

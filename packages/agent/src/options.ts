@@ -49,7 +49,6 @@ export interface AgentOptions {
   /** On SIGTERM: how long to serve at least, and how long at most. The second is never less. */
   readonly drainLingerMs: number;
   readonly drainTimeoutMs: number;
-  readonly warnOnChannelLimit: boolean;
 
   /** Empty for all interfaces, here and below. */
   readonly healthServerHost: string;
@@ -112,7 +111,6 @@ export function resolveAgentOptions(flags: AgentFlags, ports: OptionPorts): Agen
 
     drainLingerMs: values["drain-linger"],
     drainTimeoutMs: values["drain-timeout"],
-    warnOnChannelLimit: values["warn-on-channel-limit"],
 
     healthServerHost: values["health-server-host"],
     healthServerPort: values["health-server-port"],

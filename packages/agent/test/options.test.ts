@@ -386,7 +386,6 @@ describe("the agent's options", () => {
         processWindowBytes: 256 * 1024 * KIB,
         halfCloseTimeoutMs: 10_000,
       },
-      warnOnChannelLimit: false,
       healthServerHost: "",
       healthServerPort: 8093,
       readyMinServers: 1,

@@ -169,7 +169,7 @@ export const AGENT_FLAGS = {
     type: boolType,
     default: false,
     group: CONNECTIONS,
-    help: "Log when such a queue is full.",
+    help: "Without effect: a queue that stays full ends its connection, which is counted as slow_consumer.",
   },
 
   "health-server-host": {
