@@ -4,6 +4,7 @@ import { HpackDecoder } from "../hpack/hpack-decoder.ts";
 import { HpackEncoder } from "../hpack/hpack-encoder.ts";
 import { HpackError } from "../hpack/hpack-error.ts";
 import type { HeaderList } from "../hpack/header-list.ts";
+import { writeTogether } from "../net/write-together.ts";
 import {
   CLIENT_PREFACE,
   DEFAULT_MAX_FRAME_BYTES,
@@ -63,9 +64,6 @@ const MAX_BATCH_BYTES = 256 * 1024;
 
 /** Largest DATA frame that we send, whatever the peer takes: streams take turns frame by frame. */
 const MAX_SENT_FRAME_BYTES = 65 * 1024;
-
-/** Buffers below this are copied together before they are written: cheaper than one more buffer. */
-const COALESCE_BELOW_BYTES = 2 * 1024;
 
 /**
  * Control frames that may wait for a peer that does not read. A peer that makes us owe it more
@@ -347,27 +345,7 @@ export class Http2Connection implements StreamHost, FrameHandler {
   }
 
   #write(out: readonly Buffer[]): void {
-    if (out.length === 0) return;
-    const socket = this.#socket;
-    if (out.length === 1) {
-      socket.write(out[0]!);
-      return;
-    }
-    socket.cork();
-    let small: Buffer[] = [];
-    for (const buffer of out) {
-      if (buffer.length < COALESCE_BELOW_BYTES) {
-        small.push(buffer);
-        continue;
-      }
-      if (small.length > 0) {
-        socket.write(small.length === 1 ? small[0]! : Buffer.concat(small));
-        small = [];
-      }
-      socket.write(buffer);
-    }
-    if (small.length > 0) socket.write(small.length === 1 ? small[0]! : Buffer.concat(small));
-    socket.uncork();
+    if (out.length > 0) writeTogether(this.#socket, out);
   }
 
   // Receiving

@@ -2,6 +2,7 @@ import type { Socket } from "node:net";
 import type { CancelTimer, Clock } from "../clock.ts";
 import { unpinned } from "../unpinned.ts";
 import { endedByReset, peerHasGone, resetSocket } from "./socket-reset.ts";
+import { writeTogether } from "./write-together.ts";
 
 /** What the owner of a {@link SocketEnd} is told. */
 export interface SocketEndHandler {
@@ -229,12 +230,7 @@ export class SocketEnd {
     if (batch === this.#queue) this.#queue = [];
     this.#queuedBytes -= bytes;
     this.#inFlightBytes = bytes;
-    const last = batch.pop();
-    if (last === undefined) return;
-    if (batch.length > 0) this.#socket.cork();
-    for (const piece of batch) this.#socket.write(piece);
-    this.#socket.write(last, this.#written);
-    if (batch.length > 0) this.#socket.uncork();
+    writeTogether(this.#socket, batch, this.#written);
   }
 
   /** Everything has left, the end included: the peer has a while to finish as well. */
