@@ -66,13 +66,14 @@ export interface TestServer {
 
 export interface StartOptions {
   readonly logger?: Logger;
+  readonly clock?: Clock;
 }
 
 /** Start a server with all four frontends. */
 export async function startServer(
   t: TestContext,
   overrides: Partial<ServerOptions> = {},
-  { logger = silentLogger }: StartOptions = {},
+  { logger = silentLogger, clock = systemClock }: StartOptions = {},
 ): Promise<TestServer> {
   const pki = createTestPki();
   const folder = temporaryFolder(t);
@@ -129,7 +130,7 @@ export async function startServer(
     ...overrides,
   };
   const server = await Server.start(options, {
-    clock: systemClock,
+    clock,
     random: systemRandom,
     logger,
   });
