@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { TestContext } from "node:test";
-import { SeededRandom } from "@reachback/common/testing";
+import { systemClock } from "@reachback/common";
+import { ManualClock, SeededRandom } from "@reachback/common/testing";
 import { startServer, until } from "../support/cluster.ts";
 import type { TestServer } from "../support/cluster.ts";
 import { assertNothingLeft, valueOf, whatIsHeld } from "../support/gauges.ts";
@@ -113,11 +114,13 @@ describe("a dial that nobody answers", () => {
   });
 
   it("makes other tunnels preferred until it is answered after all", async (t) => {
-    const server = await startServer(t, { backendDialTimeoutMs: 50 });
+    const clock = new ManualClock(systemClock.wallTimeMs());
+    const server = await startServer(t, { backendDialTimeoutMs: 50 }, { clock });
     const lost = await connectAsAgent(t, server);
     const frontend = openProxy(t, server).send(packets.dial(1));
     assert.equal(await lost.next(), "DIAL_REQ 1 tcp endpoint:80");
     const successor = await connectAsAgent(t, server);
+    clock.advance(50);
     assert.equal(await frontend.next(), 'DIAL_RSP 1 "timed out waiting for backend dial"');
     frontend.send(packets.dial(2));
     assert.equal(await successor.next(), "DIAL_REQ 2 tcp endpoint:80");
