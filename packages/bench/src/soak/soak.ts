@@ -91,18 +91,26 @@ class Soak {
   }
 
   async run(): Promise<readonly Finding[]> {
-    const { minutes, connectionsPerSecond, seed } = this.#options;
     const { clients } = this.#system;
     const endpoint = await SoakEndpoint.start();
     const load = new SoakLoad(
       { clients, endpoint: endpoint.address, nowhere: `127.0.0.1:${await freePort()}` },
-      seededFractions(seed),
+      seededFractions(this.#options.seed),
       (sinceMs) => this.#system.wasKilledSince(sinceMs),
     );
     const progress = setInterval(() => {
       this.#showProgress(load);
-    }, PROGRESS_EVERY_MS).unref();
+    }, PROGRESS_EVERY_MS);
+    try {
+      return await this.#soak(load, endpoint);
+    } finally {
+      clearInterval(progress);
+      this.#host.terminal?.write(CLEAR_LINE);
+    }
+  }
 
+  async #soak(load: SoakLoad, endpoint: SoakEndpoint): Promise<readonly Finding[]> {
+    const { minutes, connectionsPerSecond } = this.#options;
     await load.run(connectionsPerSecond, FIRST_LOAD_MS);
     const before = await this.#rest();
     let after = before;
@@ -116,9 +124,6 @@ class Soak {
       if (round <= WARM_UP_ROUNDS) continue;
       for (const subject of this.#subjects) await subject.sampleHeap(load.counts.started);
     }
-    clearInterval(progress);
-    this.#host.terminal?.write(CLEAR_LINE);
-
     return [
       loadFinding(load.counts, performance.now() - this.#startedAtMs),
       emptyFinding("endpoint", { sockets: endpoint.openCount }),
