@@ -205,10 +205,14 @@ function seededFractions(seed: number): () => number {
   };
 }
 
-function loadFinding({ started, fine, cut, failed }: LoadCounts, durationMs: number): Finding {
+function loadFinding(counts: LoadCounts, durationMs: number): Finding {
+  const { started, fine, cut, worstLateMs, failed } = counts;
   const reasons = [...failed].map(([what, count]) => `${count} x ${what}`).join("; ");
-  const text = `load: ${started} connections in ${formatElapsed(durationMs)}, ${fine} fine, ${cut} cut by killed agents, ${sum(failed)} failed`;
-  return { ok: failed.size === 0, text: reasons === "" ? text : `${text}: ${reasons}` };
+  const text =
+    `load: ${started} connections in ${formatElapsed(durationMs)}, ${fine} fine, ` +
+    `${cut} cut by killed agents, ${sum(failed)} failed${reasons === "" ? "" : `: ${reasons}`}; ` +
+    `timers up to ${Math.round(worstLateMs)} ms late`;
+  return { ok: failed.size === 0, text };
 }
 
 function sum(counts: ReadonlyMap<string, number>): number {
