@@ -1,23 +1,19 @@
-// Preloaded into a process under test, which was started with --expose-gc and a channel: tells, when
-// asked, what is left there after a garbage collection.
+// Preloaded into a process under test, which was started with a channel: answers what is asked about
+// its inside.
 
-/** What a process holds. */
-export interface ProbeSample {
-  readonly heapUsedBytes: number;
-  /** What keeps its event loop busy, by kind: sockets, listeners, timers. */
-  readonly handles: Readonly<Record<string, number>>;
-}
+import { writeHeapSnapshot } from "node:v8";
+import { openHandles } from "./handles.ts";
 
-const HANDLE_KINDS = /Timeout|Socket|Server|Pipe|TLS/;
+/** To be answered with the handles, or with nothing once the heap is in that file. */
+export type ProbeRequest = "handles" | { readonly snapshotPath: string };
 
-process.on("message", () => {
-  globalThis.gc?.();
-  const handles: Record<string, number> = {};
-  for (const kind of process.getActiveResourcesInfo().sort()) {
-    if (HANDLE_KINDS.test(kind)) handles[kind] = (handles[kind] ?? 0) + 1;
+process.on("message", (request: ProbeRequest) => {
+  if (request === "handles") {
+    process.send?.(openHandles());
+  } else {
+    writeHeapSnapshot(request.snapshotPath);
+    process.send?.({});
   }
-  const { heapUsed } = process.memoryUsage();
-  process.send?.({ heapUsedBytes: heapUsed, handles } satisfies ProbeSample);
 });
 // Listening there must not keep the process alive.
 process.channel?.unref();

@@ -2,11 +2,14 @@ import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import type { Child, ChildProcesses } from "../processes/child-processes.ts";
 import { freePort } from "../processes/free-port.ts";
+import { httpGet } from "../processes/http-get.ts";
 import { answersOk, waitUntil } from "../subjects/wait-until.ts";
-import type { ProbeSample } from "./probe.ts";
+import type { Handles } from "./handles.ts";
+import type { ProbeRequest } from "./probe.ts";
+import type { Inside } from "./soak-subject.ts";
 
 const PROBE = new URL("./probe.js", import.meta.url).href;
-const SAMPLE_TIMEOUT_MS = 10_000;
+const PROBE_TIMEOUT_MS = 60_000;
 
 const EXECUTABLES = {
   "reachback-server": "../../../server/bin/reachback-server.js",
@@ -14,7 +17,7 @@ const EXECUTABLES = {
 } as const;
 
 /** The server or an agent, whose inside can be looked at. */
-export class ProbedProgram {
+export class ProbedProgram implements Inside {
   readonly child: Child;
   readonly #healthPort: number;
 
@@ -34,7 +37,6 @@ export class ProbedProgram {
     const adminPort = await freePort();
     const program = fileURLToPath(new URL(EXECUTABLES[name], import.meta.url));
     const child = await children.forkProgram(program, args(healthPort, adminPort), [
-      "--expose-gc",
       "--import",
       PROBE,
     ]);
@@ -42,21 +44,26 @@ export class ProbedProgram {
     return new ProbedProgram(child, healthPort);
   }
 
-  /** Let it collect its garbage, and say what is left. */
-  async sample(): Promise<ProbeSample> {
+  async handles(): Promise<Handles> {
+    return (await this.#ask("handles")) as Handles;
+  }
+
+  async writeSnapshot(snapshotPath: string): Promise<void> {
+    await this.#ask({ snapshotPath });
+  }
+
+  async #ask(request: ProbeRequest): Promise<unknown> {
     const { process } = this.child;
-    const answer = once(process, "message", { signal: AbortSignal.timeout(SAMPLE_TIMEOUT_MS) });
-    process.send("sample");
-    const [sample] = (await answer) as [ProbeSample];
-    return sample;
+    const answer = once(process, "message", { signal: AbortSignal.timeout(PROBE_TIMEOUT_MS) });
+    process.send(request);
+    const [first] = (await answer) as [unknown];
+    return first;
   }
 
   /** Samples of its metrics by their names with labels, as they are exposed. */
   async metrics(): Promise<ReadonlyMap<string, number>> {
-    const response = await fetch(`http://127.0.0.1:${this.#healthPort}/metrics`, {
-      headers: { connection: "close" },
-    });
-    const lines = (await response.text()).split("\n").filter((line) => /^[a-z]/.test(line));
+    const { body } = await httpGet(this.#healthPort, "/metrics");
+    const lines = body.split("\n").filter((line) => /^[a-z]/.test(line));
     return new Map(
       lines.map((line) => {
         const space = line.lastIndexOf(" ");

@@ -34,13 +34,21 @@ export interface LoadCounts {
   fine: number;
   /** Failed while an agent was killed, as some must. */
   cut: number;
+  /** How late this process was at worst, because the machine has other work. */
+  worstLateMs: number;
   /** Failed without a reason, by what happened. */
   readonly failed: Map<string, number>;
 }
 
 /** Connections at a steady rate, each of which does one thing or another. */
 export class SoakLoad {
-  readonly counts: LoadCounts = { started: 0, fine: 0, cut: 0, failed: new Map() };
+  readonly counts: LoadCounts = {
+    started: 0,
+    fine: 0,
+    cut: 0,
+    worstLateMs: 0,
+    failed: new Map(),
+  };
   readonly #route: SoakRoute;
   /** Numbers in [0, 1). */
   readonly #random: () => number;
@@ -65,7 +73,10 @@ export class SoakLoad {
     for (let passedMs = 0; passedMs < durationMs; passedMs = performance.now() - beganAtMs) {
       const wanted = Math.floor((passedMs / 1_000) * perSecond);
       for (; due < wanted; due++) this.#start();
+      const sleepsAtMs = performance.now();
       await sleep(BURST_EVERY_MS);
+      const lateMs = performance.now() - sleepsAtMs - BURST_EVERY_MS;
+      this.counts.worstLateMs = Math.max(this.counts.worstLateMs, lateMs);
     }
     while (this.#open.size > 0) await Promise.all(this.#open);
   }

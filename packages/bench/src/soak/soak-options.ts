@@ -17,8 +17,12 @@ export async function parseSoakOptions(argv: readonly string[]): Promise<SoakOpt
         "Keeps the real executables busy with connections that come, go and are cut while agents are\n" +
         "killed, and checks that nothing of it stays: no entry, no handle, no memory.",
     )
-    .option("minutes", { number: true, default: 30, describe: "How long; 2 at least" })
-    .option("rate", { number: true, default: 300, describe: "Connections per second" })
+    .option("minutes", { number: true, default: 30, describe: "How long; 3 at least" })
+    .option("rate", {
+      number: true,
+      default: 300,
+      describe: "Connections per second, between rests",
+    })
     .option("seed", { number: true, default: 1, describe: "Of what is random in it" })
     .alias("help", "h")
     .version(false)
@@ -34,7 +38,7 @@ export async function parseSoakOptions(argv: readonly string[]): Promise<SoakOpt
     });
   if (text !== "") return text;
   const { minutes, rate, seed } = given;
-  if (!(minutes >= 2)) throw new OptionsProblem(`--minutes ${minutes}: not a number of 2 or more`);
+  if (!(minutes >= 3)) throw new OptionsProblem(`--minutes ${minutes}: not a number of 3 or more`);
   if (!(rate > 0)) throw new OptionsProblem(`--rate ${rate}: not a number above 0`);
   if (!Number.isSafeInteger(seed)) throw new OptionsProblem(`--seed ${seed}: not a whole number`);
   return { minutes, connectionsPerSecond: rate, seed };

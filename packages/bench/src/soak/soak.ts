@@ -4,26 +4,40 @@ import { OptionsProblem } from "../options.ts";
 import { freePort } from "../processes/free-port.ts";
 import { formatElapsed } from "../report/format.ts";
 import { withWorkshop } from "../workshop.ts";
-import type { ProbedProgram } from "./probed-program.ts";
+import type { Handles } from "./handles.ts";
 import { SoakEndpoint } from "./soak-endpoint.ts";
 import { SoakLoad } from "./soak-load.ts";
 import type { LoadCounts } from "./soak-load.ts";
 import { parseSoakOptions } from "./soak-options.ts";
 import type { SoakOptions } from "./soak-options.ts";
+import { SoakSubject, insideHere } from "./soak-subject.ts";
 import { SoakSystem } from "./soak-system.ts";
-import { emptyFinding, handlesFinding, heapFinding, isSame, mib } from "./verdict.ts";
+import { emptyFinding, handlesFinding, isSame, mib } from "./verdict.ts";
 import type { Finding } from "./verdict.ts";
 
-const KILL_EVERY_MS = 30_000;
-const SAMPLE_EVERY_MS = 5_000;
-const PROGRESS_EVERY_MS = 1_000;
+/**
+ * A round is load, then rest until nothing is open any more: what a heap holds while connections are
+ * open depends on how many those are, which depends on how busy the machine is.
+ */
+const LOAD_MS = 15_000;
 
-/** Before anything is compared: code is compiled and buffers are made once. */
+/** Every other round, in its middle, an agent is killed: every 30 s of load. */
+const KILL_EVERY_ROUNDS = 2;
+
+/** Rounds before heaps are compared: whatever happens in a round has happened. */
+const WARM_UP_ROUNDS = 2;
+
+/** Three samples of the heap in each half, even if rounds take longer than they should. */
+const MIN_ROUNDS = WARM_UP_ROUNDS + 6;
+
+/** Before handles are counted for the first time: what is made once is there. */
 const FIRST_LOAD_MS = 5_000;
-const WARM_UP_MS = 30_000;
 
-/** For everything to be gone when nothing happens any more: timers of closed connections last 10 s. */
-const REST_MS = 20_000;
+/** For everything to be gone when nothing happens any more: a close may wait for its peer for 10 s. */
+const MAX_REST_MS = 20_000;
+const REST_POLL_MS = 500;
+
+const PROGRESS_EVERY_MS = 1_000;
 
 const CLEAR_LINE = "\r\x1b[K";
 
@@ -41,7 +55,7 @@ export async function runSoak(host: BenchHost): Promise<number> {
     const findings = await withWorkshop(host, async ({ children, folder }) => {
       const system = await SoakSystem.start(children, folder);
       try {
-        return await new Soak(options, host, system).run();
+        return await new Soak(options, host, system, folder).run();
       } finally {
         for (const client of system.clients) client.close();
       }
@@ -60,89 +74,83 @@ class Soak {
   readonly #options: SoakOptions;
   readonly #host: BenchHost;
   readonly #system: SoakSystem;
-  readonly #heaps: readonly { name: string; program: ProbedProgram; bytes: number[] }[];
+  readonly #subjects: readonly SoakSubject[];
   readonly #startedAtMs = performance.now();
 
-  constructor(options: SoakOptions, host: BenchHost, system: SoakSystem) {
+  /** @param folder - For snapshots of heaps. */
+  constructor(options: SoakOptions, host: BenchHost, system: SoakSystem, folder: string) {
     this.#options = options;
     this.#host = host;
     this.#system = system;
-    this.#heaps = [
-      { name: "server", program: system.server, bytes: [] },
-      { name: "agent", program: system.steadyAgent, bytes: [] },
+    this.#subjects = [
+      new SoakSubject("server", system.server, folder),
+      new SoakSubject("agent", system.steadyAgent, folder),
+      // The clients are to leave nothing either.
+      new SoakSubject("clients", insideHere, folder),
     ];
   }
 
   async run(): Promise<readonly Finding[]> {
-    const { minutes, connectionsPerSecond, seed } = this.#options;
     const { clients } = this.#system;
     const endpoint = await SoakEndpoint.start();
     const load = new SoakLoad(
       { clients, endpoint: endpoint.address, nowhere: `127.0.0.1:${await freePort()}` },
-      seededFractions(seed),
+      seededFractions(this.#options.seed),
       (sinceMs) => this.#system.wasKilledSince(sinceMs),
     );
-    // Whatever the processes need once, they have after this.
+    const progress = setInterval(() => {
+      this.#showProgress(load);
+    }, PROGRESS_EVERY_MS);
+    try {
+      return await this.#soak(load, endpoint);
+    } finally {
+      clearInterval(progress);
+      this.#host.terminal?.write(CLEAR_LINE);
+    }
+  }
+
+  async #soak(load: SoakLoad, endpoint: SoakEndpoint): Promise<readonly Finding[]> {
+    const { minutes, connectionsPerSecond } = this.#options;
     await load.run(connectionsPerSecond, FIRST_LOAD_MS);
-    const before = await this.#restingHandles();
-
-    const stopped = new AbortController();
-    const until = { signal: stopped.signal };
-    const beside = [
-      this.#every(KILL_EVERY_MS, until, () => this.#system.killAgent()),
-      this.#every(SAMPLE_EVERY_MS, until, () => this.#sample()),
-      this.#every(PROGRESS_EVERY_MS, until, () => {
-        this.#showProgress(load);
-      }),
-    ];
-    const durationMs = minutes * 60_000 - (performance.now() - this.#startedAtMs);
-    await load.run(connectionsPerSecond, durationMs);
-    stopped.abort();
-    await Promise.all(beside);
-    const after = await this.#restingHandles(before);
-    this.#host.terminal?.write(CLEAR_LINE);
-
+    const before = await this.#rest();
+    let after = before;
+    const endMs = this.#startedAtMs + minutes * 60_000;
+    for (let round = 1; round <= MIN_ROUNDS || performance.now() < endMs; round++) {
+      await Promise.all([
+        load.run(connectionsPerSecond, LOAD_MS),
+        ...(round % KILL_EVERY_ROUNDS === 0 ? [this.#killLater(LOAD_MS / 2)] : []),
+      ]);
+      after = await this.#rest(before);
+      if (round <= WARM_UP_ROUNDS) continue;
+      for (const subject of this.#subjects) await subject.sampleHeap(load.counts.started);
+    }
     return [
       loadFinding(load.counts, performance.now() - this.#startedAtMs),
       emptyFinding("endpoint", { sockets: endpoint.openCount }),
       emptyFinding("server", await this.#leftInServer()),
       emptyFinding("agent", await this.#leftInAgent()),
-      ...this.#heaps.flatMap(({ name, bytes }, index) => [
+      ...this.#subjects.map(({ name }, index) =>
         handlesFinding(name, before[index] ?? {}, after[index] ?? {}),
-        heapFinding(name, bytes),
-      ]),
+      ),
+      ...(await Promise.all(this.#subjects.map((subject) => subject.heapFinding()))),
     ];
   }
 
-  /** Do it again and again, one at a time, until `signal` aborts. */
-  async #every(
-    intervalMs: number,
-    { signal }: { readonly signal: AbortSignal },
-    action: () => Promise<void> | void,
-  ): Promise<void> {
-    for (;;) {
-      await sleep(intervalMs, undefined, { signal }).catch(() => undefined);
-      if (signal.aborted) return;
-      await action();
-    }
+  async #killLater(afterMs: number): Promise<void> {
+    await sleep(afterMs);
+    await this.#system.killAgent();
   }
 
-  async #sample(): Promise<void> {
-    const isWarm = performance.now() - this.#startedAtMs > WARM_UP_MS;
-    for (const { program, bytes } of this.#heaps) {
-      const { heapUsedBytes } = await program.sample();
-      if (!isWarm) bytes.length = 0;
-      bytes.push(heapUsedBytes);
-    }
-  }
-
-  /** The handles of each process, when they are as `expected`, or stay the same. */
-  async #restingHandles(expected?: readonly Readonly<Record<string, number>>[]) {
-    const deadlineMs = performance.now() + REST_MS;
-    for (let last: Readonly<Record<string, number>>[] | undefined; ;) {
-      await sleep(PROGRESS_EVERY_MS);
-      const now: Readonly<Record<string, number>>[] = [];
-      for (const { program } of this.#heaps) now.push((await program.sample()).handles);
+  /**
+   * Wait until the handles of each process are as `expected`, or else stay the same, and return them;
+   * as they are then, if that takes too long.
+   */
+  async #rest(expected?: readonly Handles[]): Promise<readonly Handles[]> {
+    const deadlineMs = performance.now() + MAX_REST_MS;
+    for (let last: readonly Handles[] | undefined; ;) {
+      await sleep(REST_POLL_MS);
+      const now: Handles[] = [];
+      for (const subject of this.#subjects) now.push(await subject.handles());
       const wanted = expected ?? last;
       const isResting = wanted?.every((handles, index) => isSame(handles, now[index] ?? {}));
       if (isResting === true || performance.now() > deadlineMs) return now;
@@ -172,12 +180,14 @@ class Soak {
   #showProgress({ counts, openCount }: SoakLoad): void {
     const { terminal } = this.#host;
     if (terminal === undefined) return;
-    const heaps = this.#heaps.map(({ name, bytes }) => `${name} ${mib(bytes.at(-1) ?? 0)}`);
+    const heaps = this.#subjects.flatMap(({ name, heapBytes }) =>
+      heapBytes === undefined ? [] : [`${name} ${mib(heapBytes)}`],
+    );
     const line = [
       `${formatElapsed(performance.now() - this.#startedAtMs)} of ${this.#options.minutes}:00`,
       `${counts.started} connections, ${openCount} open, ${counts.cut} cut`,
       `${sum(counts.failed)} failed`,
-      ...heaps,
+      ...(heaps.length === 0 ? ["warming up"] : heaps),
       ...(this.#system.isReplacing ? ["replacing an agent"] : []),
     ].join(" · ");
     terminal.write(CLEAR_LINE + line.slice(0, terminal.columns - 1));
@@ -195,10 +205,14 @@ function seededFractions(seed: number): () => number {
   };
 }
 
-function loadFinding({ started, fine, cut, failed }: LoadCounts, durationMs: number): Finding {
+function loadFinding(counts: LoadCounts, durationMs: number): Finding {
+  const { started, fine, cut, worstLateMs, failed } = counts;
   const reasons = [...failed].map(([what, count]) => `${count} x ${what}`).join("; ");
-  const text = `load: ${started} connections in ${formatElapsed(durationMs)}, ${fine} fine, ${cut} cut by killed agents, ${sum(failed)} failed`;
-  return { ok: failed.size === 0, text: reasons === "" ? text : `${text}: ${reasons}` };
+  const text =
+    `load: ${started} connections in ${formatElapsed(durationMs)}, ${fine} fine, ` +
+    `${cut} cut by killed agents, ${sum(failed)} failed${reasons === "" ? "" : `: ${reasons}`}; ` +
+    `timers up to ${Math.round(worstLateMs)} ms late`;
+  return { ok: failed.size === 0, text };
 }
 
 function sum(counts: ReadonlyMap<string, number>): number {

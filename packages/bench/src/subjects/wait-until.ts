@@ -1,6 +1,7 @@
 import { connect } from "node:net";
 import type { NetConnectOpts } from "node:net";
 import type { Child } from "../processes/child-processes.ts";
+import { httpGet } from "../processes/http-get.ts";
 
 const POLL_MS = 20;
 const TIMEOUT_MS = 15_000;
@@ -31,11 +32,7 @@ export async function waitUntil(
 /** Whether a GET on a loopback port is answered with 200. */
 export async function answersOk(port: number, path: string): Promise<boolean> {
   try {
-    const response = await fetch(`http://127.0.0.1:${port}${path}`, {
-      headers: { connection: "close" },
-    });
-    await response.arrayBuffer();
-    return response.status === 200;
+    return (await httpGet(port, path)).status === 200;
   } catch {
     return false;
   }

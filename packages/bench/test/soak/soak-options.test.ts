@@ -19,7 +19,7 @@ describe("parseSoakOptions", () => {
   it("explains itself, and refuses what makes no sense", async () => {
     const help = await parseSoakOptions(["--help"]);
     assert.ok(typeof help === "string" && help.includes("--minutes"));
-    await assert.rejects(parseSoakOptions(["--minutes=1"]), /--minutes 1: not a number of 2/);
+    await assert.rejects(parseSoakOptions(["--minutes=2"]), /--minutes 2: not a number of 3/);
     await assert.rejects(parseSoakOptions(["--minutes=x"]), /--minutes/);
     await assert.rejects(parseSoakOptions(["--rate=0"]), /--rate 0/);
     await assert.rejects(parseSoakOptions(["--seed=1.5"]), /--seed 1.5/);

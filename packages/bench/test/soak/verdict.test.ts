@@ -1,19 +1,43 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { emptyFinding, handlesFinding, heapFinding } from "../../src/soak/verdict.ts";
+import { emptyFinding, growthText, handlesFinding, heapFinding } from "../../src/soak/verdict.ts";
 
-const MIB = 1024 * 1024;
+const KIB = 1024;
+const MIB = 1024 * KIB;
 
 describe("the soak's verdict", () => {
+  const samplesOf = (heapsMib: readonly number[], codesMib = heapsMib.map(() => 4)) =>
+    heapsMib.map((heap, index) => ({
+      programBytes: heap * MIB,
+      totalBytes: (heap + codesMib[index]!) * MIB,
+      connections: index * 4_500,
+    }));
+
   it("is against a heap that is higher in the second half", () => {
-    const flat = [10, 12, 10, 11, 10.1, 10, 12, 10].map((each) => each * MIB);
-    const rising = [10, 10.2, 10.4, 10.6, 10.8, 11, 11.2, 11.4].map((each) => each * MIB);
-    assert.deepEqual(heapFinding("server", flat), {
+    assert.deepEqual(heapFinding("server", samplesOf([8, 8.1, 9, 8.1, 8, 8.2, 8.3])), {
       ok: true,
-      text: "server: heap after gc, median of 8 samples by halves: 10.50 MiB, then 10.05 MiB",
+      text: "server: heap after gc, medians of 3 and 4 rests: 8.10 MiB, then 8.15 MiB; with V8's code 12.10 MiB, then 12.15 MiB",
     });
-    assert.equal(heapFinding("server", rising).ok, false);
+    assert.deepEqual(heapFinding("server", samplesOf([8, 8.3, 8.6, 8.9, 9.2, 9.5])), {
+      ok: false,
+      text: "server: heap after gc, medians of 3 and 3 rests: 8.30 MiB, then 9.20 MiB; with V8's code 12.30 MiB, then 13.20 MiB. 128 KiB more are allowed, but these are 922 KiB, 70 bytes for each connection",
+    });
     assert.equal(heapFinding("server", []).ok, false);
+  });
+
+  it("is not against code that is compiled later", () => {
+    const samples = samplesOf([8, 8, 8, 8, 8, 8], [3, 3.4, 3.8, 4.2, 4.6, 5]);
+    assert.equal(heapFinding("server", samples).ok, true);
+  });
+
+  it("says what a heap has more of, the five that are most", () => {
+    const growth = ["A", "B", "C", "D", "E", "F"].map(
+      (kind, index) => [kind, { count: 10 - index, bytes: (6 - index) * KIB }] as const,
+    );
+    assert.equal(
+      growthText(growth),
+      "From the first rest to the last, more of: 10 A (6 KiB), 9 B (5 KiB), 8 C (4 KiB), 7 D (3 KiB), 6 E (2 KiB)",
+    );
   });
 
   it("is against handles that were not there before, or are no more", () => {

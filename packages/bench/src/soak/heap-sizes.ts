@@ -1,0 +1,77 @@
+import { readFile } from "node:fs/promises";
+
+/** How many objects of one kind a heap holds, and how much memory that is. */
+export interface Size {
+  readonly count: number;
+  readonly bytes: number;
+}
+
+/** A heap by kinds of objects: their constructors; in parentheses what V8 knows without one. */
+export type HeapSizes = ReadonlyMap<string, Size>;
+
+/** The parts used here of what V8 writes as a heap snapshot. */
+export interface HeapSnapshot {
+  readonly snapshot: {
+    readonly meta: {
+      readonly node_fields: readonly string[];
+      /** The names of types, then what the other fields are. */
+      readonly node_types: readonly [readonly string[], ...unknown[]];
+    };
+  };
+  /** All fields of the first node, of the second, and so on. */
+  readonly nodes: readonly number[];
+  readonly strings: readonly string[];
+}
+
+/**
+ * What V8 keeps for itself: code, which it goes on to optimize for minutes, what depends on that code,
+ * and shapes of objects.
+ */
+const KINDS_OF_V8: ReadonlySet<string> = new Set(["(code)", "(hidden)", "(object shape)"]);
+
+const NONE: Size = { count: 0, bytes: 0 };
+
+/** Read a file of `v8.writeHeapSnapshot`, which is written after a garbage collection. */
+export async function readHeapSizes(path: string): Promise<HeapSizes> {
+  return heapSizes(JSON.parse(await readFile(path, "utf8")) as HeapSnapshot);
+}
+
+export function heapSizes({ snapshot: { meta }, nodes, strings }: HeapSnapshot): HeapSizes {
+  const { node_fields: fields } = meta;
+  const [typeNames] = meta.node_types;
+  const [typeAt, nameAt, sizeAt] = ["type", "name", "self_size"].map((name) =>
+    fields.indexOf(name),
+  ) as [number, number, number];
+  const sizes = new Map<string, Size>();
+  for (let node = 0; node < nodes.length; node += fields.length) {
+    const type = typeNames[nodes[node + typeAt] ?? 0] ?? "";
+    const name = strings[nodes[node + nameAt] ?? 0] ?? "";
+    const kind = type === "object" ? name : `(${type})`;
+    const { count, bytes } = sizes.get(kind) ?? NONE;
+    sizes.set(kind, { count: count + 1, bytes: bytes + (nodes[node + sizeAt] ?? 0) });
+  }
+  return sizes;
+}
+
+/** What the program holds, without what V8 keeps for itself. */
+export function programBytes(sizes: HeapSizes): number {
+  return totalBytes(sizes) - [...KINDS_OF_V8].reduce((sum, kind) => sum + bytesOf(sizes, kind), 0);
+}
+
+export function totalBytes(sizes: HeapSizes): number {
+  return Array.from(sizes.values()).reduce((sum, { bytes }) => sum + bytes, 0);
+}
+
+/** What the program holds more of in `later` than in `earlier`, most bytes first. */
+export function heapGrowth(earlier: HeapSizes, later: HeapSizes): [kind: string, more: Size][] {
+  return Array.from(later, ([kind, size]): [string, Size] => {
+    const before = earlier.get(kind) ?? NONE;
+    return [kind, { count: size.count - before.count, bytes: size.bytes - before.bytes }];
+  })
+    .filter(([kind, { bytes }]) => bytes > 0 && !KINDS_OF_V8.has(kind))
+    .sort(([, a], [, b]) => b.bytes - a.bytes);
+}
+
+function bytesOf(sizes: HeapSizes, kind: string): number {
+  return sizes.get(kind)?.bytes ?? 0;
+}
