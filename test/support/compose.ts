@@ -59,9 +59,20 @@ export class ComposeProject {
       await project.compose("down", "--volumes", "--remove-orphans", "--timeout=1");
       for (const image of made) succeeds("docker", "image", "rm", image);
     });
-    await project.compose("build", "--quiet");
-    await project.compose("up", "--detach");
+    await project.#start();
     return project;
+  }
+
+  async #start(): Promise<void> {
+    try {
+      await this.compose("build");
+      await this.compose("up", "--detach");
+    } catch (error) {
+      const { message, stdout } = error as CommandOutcome & Error;
+      const logs = await this.compose("logs", "--no-color", "--tail=10").catch(() => "");
+      const text = [stdout.slice(-4_000), logs.slice(-16_000), message].join("\n");
+      throw new Error(text, { cause: error });
+    }
   }
 
   /** @throws {Error} with what it has printed, if it fails. */
@@ -146,6 +157,12 @@ export interface ContainerState {
   readonly NetworkSettings: {
     readonly Networks: Readonly<Record<string, { readonly IPAddress: string }>>;
   };
+}
+
+/** What a container has printed last. */
+export async function lastLinesOf(container: string): Promise<string> {
+  const { stdout, stderr } = await execute("docker", ["logs", "--tail=30", container]);
+  return stdout + stderr;
 }
 
 /** Run docker. @throws {Error} with what it has printed, if it fails. */
