@@ -24,7 +24,7 @@ fail() {
 
 has_daemon() { timeout 10 docker info >/dev/null 2>&1; }
 has_compose() { docker compose version >/dev/null 2>&1 || command -v docker-compose >/dev/null; }
-may_install() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
+may_install() { [ "$(id -u)" = 0 ] && grep -qx ID=debian /etc/os-release; }
 # A container without privileges may not run another.
 may_run_daemon() { unshare --mount --net true 2>/dev/null; }
 
@@ -32,28 +32,35 @@ apt() {
   DEBIAN_FRONTEND=noninteractive apt-get -qq -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300 "$@" \
     >"$log" 2>&1 || {
     tail -n 20 "$log" >&2
-    fail "apt-get $* failed"
+    return 1
   }
 }
 
 install_missing() {
-  local log policy=/usr/sbin/policy-rc.d
-  log=$(mktemp)
-  apt update
-  local packages=(debootstrap ca-certificates iptables iproute2)
+  local log packages=() policy=/usr/sbin/policy-rc.d
+  need() { command -v "$1" >/dev/null || packages+=("$2"); }
+  need debootstrap debootstrap
+  need dockerd docker.io
+  need iptables iptables
+  need ip iproute2
   has_compose || packages+=(docker-compose)
-  command -v dockerd >/dev/null || packages+=(docker.io)
-  # Debian 13 and newer have the client apart.
-  command -v docker >/dev/null || ! apt-cache show docker-cli >/dev/null 2>&1 || packages+=(docker-cli)
+  [ -e /etc/ssl/certs/ca-certificates.crt ] || packages+=(ca-certificates)
   # Where the kernel has AppArmor, Docker starts no container without its tools.
-  [ "$(cat /sys/module/apparmor/parameters/enabled 2>/dev/null)" != Y ] || packages+=(apparmor)
+  [ "$(cat /sys/module/apparmor/parameters/enabled 2>/dev/null)" != Y ] || need apparmor_parser apparmor
+  if [ ${#packages[@]} = 0 ] && command -v docker >/dev/null; then return; fi
+
+  log=$(mktemp)
+  # One source that is broken need not be the one that is asked.
+  apt update || echo "with-docker: apt-get update failed; trying with the lists that are there" >&2
+  # Debian 13 and newer have the client apart.
+  ! apt-cache show docker-cli >/dev/null 2>&1 || need docker docker-cli
   echo "with-docker: installing ${packages[*]}" >&2
   # Or the packages would start a daemon that stays.
   if [ ! -e "$policy" ]; then
     trap 'rm -f '"$policy" EXIT
     install -m 0755 /dev/stdin "$policy" <<<$'#!/bin/sh\nexit 101'
   fi
-  apt install -y --no-install-recommends "${packages[@]}"
+  apt install -y --no-install-recommends "${packages[@]}" || fail "apt-get cannot install them"
   [ -z "$(trap -p EXIT)" ] || rm -f "$policy"
   trap - EXIT
   rm -f "$log"
