@@ -70,9 +70,22 @@ export class ComposeProject {
     } catch (error) {
       const { message, stdout } = error as CommandOutcome & Error;
       const logs = await this.compose("logs", "--no-color", "--tail=10").catch(() => "");
-      const text = [stdout.slice(-4_000), logs.slice(-16_000), message].join("\n");
+      const health = await this.#failedHealthChecks().catch(() => "");
+      const text = [stdout.slice(-4_000), logs.slice(-16_000), health, message].join("\n");
       throw new Error(text, { cause: error });
     }
+  }
+
+  /** What Docker has kept of the last health checks of containers that are not healthy. */
+  async #failedHealthChecks(): Promise<string> {
+    const filter = `--filter=label=com.docker.compose.project=${this.#name}`;
+    const ids = await docker("ps", "--all", "--quiet", filter);
+    const format = "--format={{.Name}}: {{json .State}}";
+    const states = await docker("inspect", format, ...ids.split("\n"));
+    return states
+      .split("\n")
+      .filter((line) => line.includes('"unhealthy"'))
+      .join("\n");
   }
 
   /** @throws {Error} with what it has printed, if it fails. */
