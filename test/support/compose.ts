@@ -76,15 +76,14 @@ export class ComposeProject {
     }
   }
 
-  /** What Docker has kept of the last health checks of containers that are not healthy. */
+  /** What the last health checks said of containers that are not healthy. */
   async #failedHealthChecks(): Promise<string> {
     const filter = `--filter=label=com.docker.compose.project=${this.#name}`;
-    const ids = await docker("ps", "--all", "--quiet", filter);
-    const format = "--format={{.Name}}: {{json .State}}";
-    const states = await docker("inspect", format, ...ids.split("\n"));
+    const ids = (await docker("ps", "--all", "--quiet", filter)).split("\n");
+    const states = JSON.parse(await docker("inspect", ...ids)) as ContainerState[];
     return states
-      .split("\n")
-      .filter((line) => line.includes('"unhealthy"'))
+      .filter(({ State }) => State.Health?.Status === "unhealthy")
+      .map(({ Name, State }) => `${Name} is unhealthy: ${State.Health?.Log.at(-1)?.Output}`)
       .join("\n");
   }
 
@@ -159,7 +158,13 @@ export class ComposeProject {
 
 /** What is looked at of `docker inspect`. */
 export interface ContainerState {
-  readonly State: { readonly ExitCode: number; readonly Health?: { readonly Status: string } };
+  readonly Name: string;
+  readonly State: {
+    readonly Health?: {
+      readonly Status: string;
+      readonly Log: readonly { readonly Output: string }[];
+    };
+  };
   readonly Config: { readonly User: string };
   readonly HostConfig: {
     readonly ReadonlyRootfs: boolean;
