@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { readFileSync, statSync } from "node:fs";
-import { get } from "node:http";
 import { join } from "node:path";
 import { test } from "node:test";
 import type { TestContext } from "node:test";
@@ -8,7 +7,9 @@ import { ApiClient } from "../../demo/src/walkthrough/api-client.ts";
 import { temporaryFolder, until } from "../support/cluster.ts";
 import { ComposeProject, composeMissing, docker } from "../support/compose.ts";
 import { freePorts } from "../support/free-ports.ts";
+import { httpBody } from "../support/http-body.ts";
 import { Kubectl, kubectlMissing } from "../support/kubectl.ts";
+import { manifestsMissing, startManifests } from "./kubernetes-manifests.ts";
 
 const LASTING = [
   ...["server", "agent-a", "agent-b", "apiserver"],
@@ -43,6 +44,10 @@ test("docker-compose.yml", { skip: composeMissing }, async (t) => {
 
   await t.test("confines its containers", () => confines(project));
 
+  await t.test("has agents that need little memory at rest", async () => {
+    for (const service of ["agent-a", "agent-b"]) await isSmall(project, service);
+  });
+
   await t.test("has nothing of the demo in the product's images", async () => {
     for (const image of PRODUCTS) {
       const run = ["run", "--rm", "--network=none", "--entrypoint=sh", image, "-c"];
@@ -71,6 +76,9 @@ test("docker-compose.yml", { skip: composeMissing }, async (t) => {
     const api = new ApiClient(kubeconfigPath, "");
     assert.equal(await api.get("/api/v1/nodes/node-b/proxy/healthz"), "ok");
   });
+
+  // With the images that are here now.
+  await t.test("the Kubernetes manifests run", { skip: manifestsMissing }, startManifests);
 });
 
 /** The steps of the walkthrough, from its table or from a text that shows it. */
@@ -136,6 +144,18 @@ async function confines(project: ComposeProject): Promise<void> {
   }
 }
 
+/** As much as the manifests' limit of 96Mi leaves room for: README.md, "In a cluster". */
+async function isSmall(project: ComposeProject, service: string): Promise<void> {
+  const { HostConfig } = await project.inspect(service);
+  assert.equal(HostConfig.Memory, 96 * 1024 * 1024);
+  const status = await docker("exec", await project.container(service), "cat", "/proc/1/status");
+  const mebibytes = (field: string) => {
+    return Number(new RegExp(`^${field}:\\s+(\\d+) kB$`, "m").exec(status)?.[1]) / 1024;
+  };
+  assert.ok(mebibytes("RssAnon") <= 40, status);
+  assert.ok(mebibytes("VmRSS") <= 96, status);
+}
+
 async function servesKubectl(t: TestContext, kubectl: Kubectl): Promise<void> {
   const logs = await kubectl.run(["logs", "--tail=1", "web-b"]);
   assert.match(logs.stdout, /^web-b: line \d+\n$/, logs.stderr);
@@ -146,20 +166,8 @@ async function servesKubectl(t: TestContext, kubectl: Kubectl): Promise<void> {
   const [port = 0] = await freePorts(t, 1);
   const forward = kubectl.start(["port-forward", "web-a", `${port}:8080`]);
   await forward.printed(/Forwarding from 127\.0\.0\.1/);
-  assert.equal(await bodyFrom(`http://127.0.0.1:${port}/`), "hello from web-a: GET /\n");
+  assert.equal(await httpBody(`http://127.0.0.1:${port}/`), "hello from web-a: GET /\n");
   forward.kill();
-}
-
-function bodyFrom(url: string): Promise<string> {
-  return new Promise((resolve, reject) => {
-    get(url, (answer) => {
-      let body = "";
-      answer.setEncoding("utf8").on("data", (piece: string) => (body += piece));
-      answer.once("end", () => {
-        resolve(body);
-      });
-    }).once("error", reject);
-  });
 }
 
 async function losesAnAgent(

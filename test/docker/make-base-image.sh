@@ -38,9 +38,13 @@ mkdir -p "$root/usr/local/lib/node_modules" "$root/usr/local/etc"
 cp -RL "$npm_folder" "$root/usr/local/lib/node_modules/npm"
 ln -s ../lib/node_modules/npm/bin/npm-cli.js "$root/usr/local/bin/npm"
 
-# A build behind an inspecting proxy must trust what this machine trusts; npm alone is told.
+# A build gets packages from where this machine gets them, and behind an inspecting proxy must trust
+# what this machine trusts; npm alone is told.
 cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/ca-certificates.crt"
-echo cafile=/etc/ssl/certs/ca-certificates.crt >"$root/usr/local/etc/npmrc"
+cat >"$root/usr/local/etc/npmrc" <<END
+cafile=/etc/ssl/certs/ca-certificates.crt
+registry=$(npm config get registry 2>/dev/null)
+END
 
 version=$(chroot "$root" /usr/local/bin/node --version) || {
   echo "make-base-image: this machine's Node does not run on Debian $suite; set SUITE" >&2

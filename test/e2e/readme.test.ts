@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { existsSync, readFileSync, symlinkSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, symlinkSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { describe, it } from "node:test";
 import type { TestContext } from "node:test";
 import { DEMO_ROWS } from "../../packages/cli/test/demo/demo-rows.ts";
 import { statusOf, temporaryFolder, until } from "../support/cluster.ts";
+import { commandsIn, readDocument } from "../support/documents.ts";
 import { CHECKOUT, RunningProgram, runExecutable } from "../support/executable.ts";
 import { freePorts } from "../support/free-ports.ts";
 import type { EndedProgram } from "../support/executable.ts";
@@ -17,21 +18,6 @@ const SCRIPTS = (
   JSON.parse(readDocument("package.json")) as { scripts: Readonly<Record<string, string>> }
 ).scripts;
 const hasCurl = spawnSync("curl", ["--version"]).status === 0;
-
-function readDocument(name: string): string {
-  return readFileSync(join(CHECKOUT, name), "utf8");
-}
-
-/** The commands in the `console` blocks of a document: lines after `$`, with those they go on in. */
-function commandsIn(markdown: string): string[] {
-  const blocks = Array.from(
-    markdown.matchAll(/^```console\n(.*?)^```$/gms),
-    ([, text = ""]) => text,
-  );
-  return blocks.flatMap((text) =>
-    Array.from(text.matchAll(/^\$ ((?:.*\\\n)*.*)$/gm), ([, command = ""]) => command),
-  );
-}
 
 /** The command that begins like this; each may be asked for once. */
 const left = new Set(commandsIn(README));
@@ -155,12 +141,13 @@ describe("every document", () => {
   }
 
   it("links only to files that are there", () => {
-    for (const name of ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"]) {
+    for (const name of ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "docs/install.md"]) {
       const links = Array.from(
         readDocument(name).matchAll(/\]\((?!https?:)([^)#]+)\)/g),
         ([, to]) => to,
       );
-      for (const to of links) assert.ok(existsSync(join(CHECKOUT, to ?? "")), `${name}: ${to}`);
+      for (const to of links)
+        assert.ok(existsSync(join(CHECKOUT, dirname(name), to ?? "")), `${name}: ${to}`);
     }
   });
 });

@@ -294,10 +294,13 @@ export async function statusOf(port: number, path: string): Promise<number> {
  * Wait until `condition` holds, looking at it again after every turn of the event loop that brought
  * something.
  *
- * @throws after ten seconds, naming the condition.
+ * @throws after `timeoutMs`, naming the condition.
  */
-export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  const deadlineMs = performance.now() + 10_000;
+export async function until(
+  condition: () => boolean | Promise<boolean>,
+  timeoutMs = 10_000,
+): Promise<void> {
+  const deadlineMs = performance.now() + timeoutMs;
   while (!(await condition())) {
     if (performance.now() > deadlineMs) throw new Error(`never became true: ${String(condition)}`);
     await new Promise((resolve) => setTimeout(resolve, 2));

@@ -59,9 +59,32 @@ export class ComposeProject {
       await project.compose("down", "--volumes", "--remove-orphans", "--timeout=1");
       for (const image of made) succeeds("docker", "image", "rm", image);
     });
-    await project.compose("build", "--quiet");
-    await project.compose("up", "--detach");
+    await project.#start();
     return project;
+  }
+
+  async #start(): Promise<void> {
+    try {
+      await this.compose("build");
+      await this.compose("up", "--detach");
+    } catch (error) {
+      const { message, stdout } = error as CommandOutcome & Error;
+      const logs = await this.compose("logs", "--no-color", "--tail=10").catch(() => "");
+      const health = await this.#failedHealthChecks().catch(() => "");
+      const text = [stdout.slice(-4_000), logs.slice(-16_000), health, message].join("\n");
+      throw new Error(text, { cause: error });
+    }
+  }
+
+  /** What the last health checks said of containers that are not healthy. */
+  async #failedHealthChecks(): Promise<string> {
+    const filter = `--filter=label=com.docker.compose.project=${this.#name}`;
+    const ids = (await docker("ps", "--all", "--quiet", filter)).split("\n");
+    const states = JSON.parse(await docker("inspect", ...ids)) as ContainerState[];
+    return states
+      .filter(({ State }) => State.Health?.Status === "unhealthy")
+      .map(({ Name, State }) => `${Name} is unhealthy: ${State.Health?.Log.at(-1)?.Output}`)
+      .join("\n");
   }
 
   /** @throws {Error} with what it has printed, if it fails. */
@@ -135,7 +158,13 @@ export class ComposeProject {
 
 /** What is looked at of `docker inspect`. */
 export interface ContainerState {
-  readonly State: { readonly ExitCode: number; readonly Health?: { readonly Status: string } };
+  readonly Name: string;
+  readonly State: {
+    readonly Health?: {
+      readonly Status: string;
+      readonly Log: readonly { readonly Output: string }[];
+    };
+  };
   readonly Config: { readonly User: string };
   readonly HostConfig: {
     readonly ReadonlyRootfs: boolean;
@@ -146,6 +175,12 @@ export interface ContainerState {
   readonly NetworkSettings: {
     readonly Networks: Readonly<Record<string, { readonly IPAddress: string }>>;
   };
+}
+
+/** What a container has printed last. */
+export async function lastLinesOf(container: string): Promise<string> {
+  const { stdout, stderr } = await execute("docker", ["logs", "--tail=30", container]);
+  return stdout + stderr;
 }
 
 /** Run docker. @throws {Error} with what it has printed, if it fails. */

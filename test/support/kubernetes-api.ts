@@ -55,12 +55,13 @@ export class KubernetesApi {
   /** Each answer takes so long. */
   lagMs = 0;
   port = 0;
+  #host = "127.0.0.1";
   readonly #sockets = new Set<Socket>();
   #server: Server | undefined;
   #bucket: TokenBucket | undefined;
 
   get url(): string {
-    return `https://127.0.0.1:${this.port}`;
+    return `https://${this.#host}:${this.port}`;
   }
 
   /** Reviews that were asked for, whatever came of them. */
@@ -73,13 +74,21 @@ export class KubernetesApi {
     this.#bucket = new TokenBucket(perSecond, perSecond, systemClock);
   }
 
-  /** Appear, at the same port as before if there was one. */
-  async start(): Promise<void> {
-    const { kubelet, kubeletCa } = createTestPki();
+  /**
+   * Appear, at the same port as before if there was one.
+   *
+   * @param host - Address of this machine; its certificate is for that, and of the kubelets' CA.
+   */
+  async start(host = this.#host): Promise<void> {
+    this.#host = host;
+    const pki = createTestPki();
+    const { kubeletCa } = pki;
+    const sans = ["localhost", host];
+    const { cert, key } = pki.issue({ ca: kubeletCa, sans, usage: "server" });
     this.#server = createServer(
       {
-        cert: kubelet.cert,
-        key: kubelet.key,
+        cert,
+        key,
         ca: kubeletCa.cert,
         requestCert: true,
         rejectUnauthorized: false,
@@ -92,7 +101,7 @@ export class KubernetesApi {
       this.#sockets.add(socket);
       socket.once("close", () => this.#sockets.delete(socket));
     });
-    this.#server.listen(this.port, "127.0.0.1");
+    this.#server.listen(this.port, host);
     await once(this.#server, "listening");
     this.port = (this.#server.address() as AddressInfo).port;
   }
@@ -212,13 +221,16 @@ function sendJson(
   response.end(JSON.stringify(body));
 }
 
-/** An apiserver; gone when the test ends. Start it with {@link KubernetesApi.start}. */
-export async function startKubernetesApi(t: TestContext): Promise<KubernetesApi> {
+/** An apiserver on this address; gone when the test ends. */
+export async function startKubernetesApi(
+  t: TestContext,
+  host = "127.0.0.1",
+): Promise<KubernetesApi> {
   const api = new KubernetesApi();
   t.after(() => {
     api.stop();
   });
-  await api.start();
+  await api.start(host);
   return api;
 }
 

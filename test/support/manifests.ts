@@ -1,5 +1,5 @@
 import { execFile, spawnSync } from "node:child_process";
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import type { DaemonSet } from "kubernetes-types/apps/v1.d.ts";
@@ -29,12 +29,26 @@ export function overlays(): string[] {
   });
 }
 
-/** What `kubectl kustomize` makes of a folder. */
-export async function render(folder: string): Promise<ManifestObject[]> {
-  const { stdout } = await promisify(execFile)("kubectl", ["kustomize", `${MANIFESTS}/${folder}`], {
-    timeout: 30_000,
-  });
-  return parseAllDocuments(stdout).map((document) => document.toJS() as ManifestObject);
+/** What `kubectl kustomize` makes of a folder of deploy/kubernetes. */
+export function render(folder: string): Promise<ManifestObject[]> {
+  return renderFolder(`${MANIFESTS}/${folder}`);
+}
+
+/** The same of any folder. */
+export async function renderFolder(folder: string): Promise<ManifestObject[]> {
+  const options = { timeout: 30_000 };
+  const { stdout } = await promisify(execFile)("kubectl", ["kustomize", folder], options);
+  return objectsIn(stdout);
+}
+
+/** The objects in a file. */
+export function readManifests(path: string): ManifestObject[] {
+  return objectsIn(readFileSync(path, "utf8"));
+}
+
+function objectsIn(yaml: string): ManifestObject[] {
+  const documents = parseAllDocuments(yaml).map((document) => document.toJS() as unknown);
+  return documents.filter((object): object is ManifestObject => object !== null);
 }
 
 /** A pod, or what a DaemonSet makes pods from. */
