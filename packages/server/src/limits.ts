@@ -18,7 +18,7 @@ export const AGENT_HTTP2: Http2Limits = {
   writeHighWaterBytes: 256 * KIB,
 };
 
-/** HTTP/2 towards frontends: many streams, each paced on its own. */
+/** HTTP/2 towards frontends, and between workers: many streams, each paced on its own. */
 export const FRONTEND_HTTP2: Http2Limits = {
   streamWindowBytes: 1 * MIB,
   connectionWindowBytes: 16 * MIB,
@@ -27,6 +27,27 @@ export const FRONTEND_HTTP2: Http2Limits = {
   maxHeaderListBytes: 64 * KIB,
   writeHighWaterBytes: 256 * KIB,
 };
+
+/** To connect to another worker. */
+export const NEIGHBOUR_CONNECT_TIMEOUT_MS = 2_000;
+
+/** For a worker's answer to the primary; what it said last counts then. */
+export const WORKER_ANSWER_TIMEOUT_MS = 2_000;
+
+/** From the start of a worker to its being ready. */
+export const WORKER_START_TIMEOUT_MS = 30_000;
+
+/** Before a worker that has died is replaced: the first wait, and the longest. */
+export const WORKER_RESTART = { initialMs: 100, capMs: 10_000, factor: 2, jitter: 0.1 };
+
+/** A worker that has lived so long died of something new. */
+export const WORKER_SETTLED_MS = 60_000;
+
+/** What a worker may take to end beyond the graceful shutdown; then it is killed. */
+export const WORKER_STOP_MARGIN_MS = 8_000;
+
+/** More workers than this help nobody. */
+export const MAX_WORKERS = 64;
 
 /** Sockets of CONNECT clients. */
 export const CONNECT_SOCKET: SocketEndLimits = { closeStallMs: 10_000 };

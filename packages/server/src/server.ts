@@ -1,17 +1,11 @@
 import type { Socket } from "node:net";
-import {
-  GrpcServer,
-  MetricRegistry,
-  OpsListener,
-  metricsRoute,
-  profilingRoutes,
-  serverHealthRoutes,
-  WindowBudget,
-} from "@reachback/common";
+import { GrpcServer, MetricRegistry, WindowBudget } from "@reachback/common";
 import type {
   CertificateFacts,
   Clock,
+  FamilyReading,
   FamilyTextSource,
+  FlowPorts,
   KubernetesClient,
   Logger,
   Random,
@@ -37,11 +31,14 @@ import {
   STOP_LINGER_MS,
 } from "./limits.ts";
 import { openAgentListener, openFrontendListener } from "./listeners.ts";
-import type { ListenerPorts } from "./listeners.ts";
+import type { ListenerPorts, OpenListener } from "./listeners.ts";
 import { ServerMetrics } from "./metrics.ts";
 import type { ServerOptions } from "./options.ts";
 import type { FrontendProtocol } from "./options/frontend-spec.ts";
+import { OpsListeners } from "./ops-listeners.ts";
 import { serverReadinessChecks } from "./readiness.ts";
+import { HandInService } from "./workers/hand-in-service.ts";
+import type { ProxyStrategy } from "./options/proxy-strategies.ts";
 
 export interface ServerPorts {
   readonly clock: Clock;
@@ -53,13 +50,34 @@ export interface ServerPorts {
   readonly version?: string;
   /** The environment: where a pod's apiserver is. */
   readonly env?: Readonly<Record<string, string | undefined>>;
+  /** This server is one of several workers. */
+  readonly worker?: WorkerPorts;
+}
+
+/** What a worker has another way than a server that is alone. */
+export interface WorkerPorts {
+  /** Its sockets come from the primary. */
+  readonly openListener: OpenListener;
+  /** Where its neighbours hand in dials. */
+  readonly handInPath: string;
+}
+
+/** What a worker tells the primary of itself. */
+export interface ServerState {
+  readonly metrics: readonly FamilyReading[];
+  readonly keyCounts: ReadonlyMap<ProxyStrategy, number>;
+  /** Of this process's clock. */
+  readonly lastDialAtMs: number | undefined;
 }
 
 /** A proxy server: its listeners, and everything behind them. */
 export class Server {
   readonly #options: ServerOptions;
   readonly #ports: ServerPorts;
-  readonly #registry: BackendRegistry;
+  /** Where agents are; a worker's neighbours add theirs. */
+  readonly registry: BackendRegistry;
+  /** What all tunnels share. */
+  readonly flowPorts: FlowPorts;
   readonly #broker: DialBroker;
   readonly #grpcFrontend: GrpcFrontend;
   readonly #connectFrontend: ConnectFrontend;
@@ -71,8 +89,8 @@ export class Server {
 
   readonly #frontendListeners: SocketListener[] = [];
   #agentListener: SocketListener | undefined;
-  #healthListener: OpsListener | undefined;
-  #adminListener: OpsListener | undefined;
+  readonly #opsListeners = new OpsListeners();
+  readonly #handIn: HandInService | undefined;
   readonly #certificates = new Map<string, CertificateFacts>();
   #isStopping = false;
   #stopped: Promise<void> | undefined;
@@ -89,7 +107,7 @@ export class Server {
     this.#metrics = new ServerMetrics(this.#metricRegistry);
     if (ports.processMetrics !== undefined) this.#metricRegistry.addSource(ports.processMetrics);
 
-    this.#registry = new BackendRegistry(options.proxyStrategies, { zone: options.zone, random });
+    this.registry = new BackendRegistry(options.proxyStrategies, { zone: options.zone, random });
     const connectionPorts: ConnectionPorts = {
       clock,
       metrics: this.#metrics,
@@ -99,7 +117,7 @@ export class Server {
         if (this.#onIdle !== undefined && this.#isIdle) this.#onIdle();
       },
     };
-    const broker = new DialBroker(this.#registry, options, connectionPorts);
+    const broker = new DialBroker(this.registry, options, connectionPorts);
     this.#broker = broker;
     this.#grpcFrontend = new GrpcFrontend(broker, this.#metrics);
     this.#connectFrontend = new ConnectFrontend(
@@ -125,10 +143,13 @@ export class Server {
       },
       clock,
     );
-    const flowPorts = {
+    this.flowPorts = {
       limits: options.flow.limits,
       budget: new WindowBudget(options.flow.processWindowBytes),
     };
+    if (ports.worker !== undefined) {
+      this.#handIn = new HandInService(this.registry, options, connectionPorts);
+    }
     this.#duties = new ApiserverDuties(options, {
       ...ports,
       kubernetes,
@@ -137,9 +158,9 @@ export class Server {
     });
     const connectService = new ConnectService(
       options,
-      this.#registry,
+      this.registry,
       connectionPorts,
-      flowPorts,
+      this.flowPorts,
       random,
       this.#duties.authenticator,
     );
@@ -180,8 +201,17 @@ export class Server {
     return {
       frontends: this.#frontendListeners.map((listener) => listener.port),
       agent: this.#agentListener?.port ?? 0,
-      health: this.#healthListener?.port ?? 0,
-      admin: this.#adminListener?.port ?? 0,
+      health: this.#opsListeners.healthPort,
+      admin: this.#opsListeners.adminPort,
+    };
+  }
+
+  /** For whoever answers for several servers. */
+  get state(): ServerState {
+    return {
+      metrics: this.#metricRegistry.readings(),
+      keyCounts: this.registry.keyCounts(),
+      lastDialAtMs: this.#metrics.lastDialAtMs,
     };
   }
 
@@ -204,16 +234,14 @@ export class Server {
     });
     const listenerPorts: ListenerPorts = {
       ...ports,
+      ...(ports.worker === undefined ? {} : { openListener: ports.worker.openListener }),
       certificateLoaded: (listener, leaf) => this.#certificates.set(listener, leaf),
     };
     for (const spec of options.frontends) {
       const accept = this.#acceptorOf(spec.protocol);
       const listener = await openFrontendListener(spec, options, accept, listenerPorts);
       this.#frontendListeners.push(listener);
-      ports.logger.info("listener.opened", {
-        listener: `${spec.protocol} frontend`,
-        address: listener.name,
-      });
+      this.#opened(`${spec.protocol} frontend`, listener);
     }
     this.#agentListener = await openAgentListener(
       options,
@@ -222,42 +250,30 @@ export class Server {
       },
       listenerPorts,
     );
-    ports.logger.info("listener.opened", { listener: "agents", address: this.#agentListener.name });
+    this.#opened("agents", this.#agentListener);
     this.#duties.start();
-    this.#adminListener = await OpsListener.open(
-      {
-        name: "admin server",
-        host: options.adminBindAddress,
-        port: options.adminPort,
-        routes: [
-          metricsRoute(this.#metricRegistry),
-          ...profilingRoutes(
-            { enabled: options.enableProfiling, contention: options.enableContentionProfiling },
-            ports,
-          ),
-        ],
-      },
-      ports,
-    );
-    this.#healthListener = await OpsListener.open(
-      {
-        name: "health server",
-        host: options.healthBindAddress,
-        port: options.healthPort,
-        routes: [
-          ...serverHealthRoutes(this.#readinessChecks()),
-          metricsRoute(this.#metricRegistry),
-        ],
-      },
-      ports,
-    );
+    if (ports.worker === undefined) {
+      await this.#opsListeners.open(
+        options,
+        { metricRegistry: this.#metricRegistry, readinessChecks: this.#readinessChecks() },
+        ports,
+      );
+    } else {
+      await this.#handIn?.open(ports.worker.handInPath);
+    }
+  }
+
+  #opened(listener: string, { name }: SocketListener): void {
+    // A worker's are the primary's.
+    if (this.#ports.worker !== undefined) return;
+    this.#ports.logger.info("listener.opened", { listener, address: name });
   }
 
   #readinessChecks(): readonly ReadinessCheck[] {
     return serverReadinessChecks(
       {
         isStopping: () => this.#isStopping,
-        keyCounts: () => this.#registry.keyCounts(),
+        keyCounts: () => this.registry.keyCounts(),
         required: this.#options.readyStrategies,
         certificates: () => this.#certificates,
         lastDialAtMs: () => this.#metrics.lastDialAtMs,
@@ -277,7 +293,7 @@ export class Server {
   }
 
   get #isIdle(): boolean {
-    return this.#broker.heldCount === 0;
+    return this.#broker.heldCount === 0 && (this.#handIn?.heldCount ?? 0) === 0;
   }
 
   async #stop(): Promise<void> {
@@ -294,17 +310,17 @@ export class Server {
     }
     // From here on everything ends, each with its last word: agents first, because what ends there
     // is what frontends are told.
-    for (const backend of [...this.#registry.backends]) backend.end();
+    for (const backend of [...this.registry.backends]) backend.end();
     this.#broker.end();
     this.#grpcFrontend.end();
+    this.#handIn?.end();
     this.#agentGrpcServer.close();
     const listeners = [this.#agentListener, ...this.#frontendListeners];
     const empty = listeners.flatMap((listener) => listener?.whenEmpty() ?? []);
     await this.#within(STOP_LINGER_MS, Promise.all(empty));
     await unpublished;
     this.#destroy();
-    await this.#healthListener?.close();
-    await this.#adminListener?.close();
+    await this.#opsListeners.close();
   }
 
   #idleWithin(timeoutMs: number): Promise<void> {
@@ -335,12 +351,12 @@ export class Server {
     this.#connectFrontend.destroy();
     for (const listener of this.#frontendListeners) listener.destroy();
     this.#agentListener?.destroy();
-    void this.#healthListener?.close();
-    void this.#adminListener?.close();
+    this.#handIn?.destroy();
+    void this.#opsListeners.close();
   }
 
   #provideGauges(): void {
-    const registry = this.#registry;
+    const { registry } = this;
     this.#metrics.gauges({
       grpcConnections: () =>
         new Map([

@@ -206,6 +206,13 @@ export const SERVER_FLAGS = {
     group: CONNECTIONS,
     help: "Time given to open connections on SIGTERM; 0 means they are cut at once.",
   },
+  workers: {
+    type: intType,
+    placeholder: "count",
+    default: 1,
+    group: CONNECTIONS,
+    help: "Processes that share the load and the listeners, one per core. Agents see each as a server: it has --server-id with -1, -2, ... behind it, and --server-count is multiplied. Limits are per worker.",
+  },
   "xfr-channel-size": {
     type: intType,
     placeholder: "packets",
