@@ -81,6 +81,7 @@ export async function startServer(
   const options: ServerOptions = {
     serverId: "server-1",
     serverCount: 1,
+    workers: 1,
     frontends: [
       { protocol: "grpc", address: { kind: "unix", path: grpcPath } },
       { protocol: "http-connect", address: { kind: "unix", path: connectPath } },

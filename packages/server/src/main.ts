@@ -1,10 +1,14 @@
 import { packageVersion, runService } from "@reachback/common";
 import { serverProgram } from "./options.ts";
 import { Server } from "./server.ts";
+import { Primary } from "./workers/primary.ts";
 
 const version = packageVersion(import.meta.url);
 
 await runService(process, serverProgram(version), {
-  start: (options, ports) => Server.start(options, { ...ports, version, env: process.env }),
+  start: (options, ports) =>
+    options.workers > 1
+      ? Primary.start(options, { ...ports, version })
+      : Server.start(options, { ...ports, version, env: process.env }),
   secondSignalExitCode: 1,
 });

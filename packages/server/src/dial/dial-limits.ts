@@ -9,6 +9,8 @@ export interface DialLimits {
   readonly maxConnections: number;
   /** The same, of one tunnel. */
   readonly maxConnectionsPerAgent: number;
+  /** Silence after which another agent is asked, in milliseconds. @defaultValue FIRST_AGENT_MS */
+  readonly firstAgentMs?: number;
 }
 
 /**
@@ -16,6 +18,12 @@ export interface DialLimits {
  * ours and upstream's: one that has said nothing by now does not answer at all.
  */
 export const FIRST_AGENT_MS = 6_000;
+
+/**
+ * The same where a neighbour has handed in the dial: a little less than the neighbour waits, so that it
+ * is noticed here which agent says nothing.
+ */
+export const HANDED_IN_FIRST_AGENT_MS = FIRST_AGENT_MS - 500;
 
 /** Whether `count` is as many as there may be. */
 export function isAt(limit: number, count: number): boolean {
