@@ -1,184 +1,22 @@
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import { existsSync, mkdirSync, readdirSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { kill } from "node:process";
+import type { Duplex } from "node:stream";
 import { text } from "node:stream/consumers";
 import { describe, it } from "node:test";
-import type { TestContext } from "node:test";
-import type { Duplex } from "node:stream";
-import { readExposition } from "@reachback/common/testing";
-import type { ExposedSample } from "@reachback/common/testing";
-import {
-  clientsOf,
-  startAgent,
-  startEndpoint,
-  temporaryFolder,
-  until,
-} from "../support/cluster.ts";
-import type { TestCluster, TestServer } from "../support/cluster.ts";
+import { startAgent, startEndpoint, temporaryFolder, until } from "../support/cluster.ts";
 import { startExecutable } from "../support/executable.ts";
-import type { RunningProgram } from "../support/executable.ts";
-import { freePorts } from "../support/free-ports.ts";
-import { scrape } from "../support/gauges.ts";
-import { connectAsAgent, packets } from "../support/packet-stream.ts";
-import type { PacketStream } from "../support/packet-stream.ts";
 import { createTestPki } from "../support/pki.ts";
-
-// `--workers 4`, with the server's executable.
-
-const WORKERS = 4;
-
-interface WorkersServer extends Omit<TestServer, "server"> {
-  readonly program: RunningProgram;
-  readonly clients: TestCluster["clients"];
-  /** Where the program makes its temporary files. */
-  readonly temporary: string;
-  /** Process ids of the workers that were started, oldest first, by their number. */
-  workers(): Map<number, number[]>;
-}
-
-interface LogLine {
-  readonly event: string;
-  readonly worker?: number;
-  readonly pid?: number;
-}
-
-function linesOf(program: RunningProgram): LogLine[] {
-  return program.stderr
-    .split("\n")
-    .filter((line) => line.startsWith("{") && line.endsWith("}"))
-    .map((line) => JSON.parse(line) as LogLine);
-}
-
-async function startWorkers(t: TestContext, flags: readonly string[] = []): Promise<WorkersServer> {
-  const pki = createTestPki();
-  const folder = temporaryFolder(t);
-  const temporary = join(folder, "tmp");
-  mkdirSync(temporary);
-  const grpcPath = join(folder, "grpc.sock");
-  const connectPath = join(folder, "connect.sock");
-  const [grpcPort = 0, connectPort = 0, agentPort = 0, healthPort = 0, adminPort = 0] =
-    await freePorts(t, 5);
-  const program = startExecutable(
-    t,
-    "reachback-server",
-    [
-      `--workers=${WORKERS}`,
-      "--server-id=s",
-      `--uds-name=${grpcPath}`,
-      "--server-port=0",
-      `--frontend=http-connect,unix:${connectPath}`,
-      `--frontend=grpc,127.0.0.1:${grpcPort}`,
-      `--frontend=http-connect,127.0.0.1:${connectPort}`,
-      `--server-cert=${pki.serverFrontend.certPath}`,
-      `--server-key=${pki.serverFrontend.keyPath}`,
-      `--server-ca-cert=${pki.frontendCa.certPath}`,
-      `--cluster-cert=${pki.serverAgent.certPath}`,
-      `--cluster-key=${pki.serverAgent.keyPath}`,
-      `--cluster-ca-cert=${pki.agentCa.certPath}`,
-      "--agent-bind-address=127.0.0.1",
-      `--agent-port=${agentPort}`,
-      "--health-bind-address=127.0.0.1",
-      `--health-port=${healthPort}`,
-      `--admin-port=${adminPort}`,
-      ...flags,
-    ],
-    { env: { TMPDIR: temporary } },
-  );
-  await program.said('"program.started"');
-  const server = { grpcPath, connectPath, grpcPort, connectPort, agentPort, healthPort, adminPort };
-  const clients = clientsOf(server as TestServer);
-  t.after(() => {
-    for (const client of Object.values(clients)) client.close();
-  });
-  return {
-    ...server,
-    program,
-    clients,
-    temporary,
-    workers: () => {
-      const pids = new Map<number, number[]>();
-      for (const { event, worker = 0, pid = 0 } of linesOf(program)) {
-        if (event === "worker.started") pids.set(worker, [...(pids.get(worker) ?? []), pid]);
-      }
-      return pids;
-    },
-  };
-}
-
-async function samplesOf({ healthPort }: WorkersServer): Promise<readonly ExposedSample[]> {
-  return readExposition(await scrape(healthPort));
-}
-
-async function valueOf(server: WorkersServer, name: string, label = ""): Promise<number> {
-  const samples = await samplesOf(server);
-  return (
-    samples.find(
-      (sample) =>
-        sample.name === name && (label === "" || Object.values(sample.labels).includes(label)),
-    )?.value ?? 0
-  );
-}
-
-const tunnelCount = (server: WorkersServer) =>
-  valueOf(server, "konnectivity_network_proxy_server_grpc_connections", "Connect");
-
-/** An agent with one tunnel that answers every dial and echoes all data. */
-async function startEchoAgent(
-  t: TestContext,
-  server: WorkersServer,
-  host: string,
-): Promise<PacketStream> {
-  const agent = await connectAsAgent(t, server, {
-    agentId: `agent-${host}`,
-    identifiers: `host=${host}`,
-  });
-  let lastId = 0;
-  agent.serve(({ dialRequest, data, closeRequest }) => {
-    if (dialRequest) {
-      const { address = "", random = "" } = dialRequest;
-      if (address.endsWith(":1")) {
-        agent.send(packets.dialFailed(random, "connection refused"));
-      } else {
-        agent.send(packets.dialed(random, ++lastId));
-      }
-    } else if (data) {
-      agent.send(packets.data(data.connectID ?? "", data.data ?? ""));
-    } else if (closeRequest) {
-      agent.send(packets.closed(closeRequest.connectID ?? ""));
-    }
-  });
-  return agent;
-}
-
-async function echoed(connection: Duplex, message: Buffer): Promise<void> {
-  connection.write(message);
-  const pieces: Buffer[] = [];
-  let length = 0;
-  while (length < message.length) {
-    const piece = (connection.read() as Buffer | null) ?? undefined;
-    if (piece === undefined) {
-      await once(connection, "readable", { signal: AbortSignal.timeout(10_000) });
-    } else {
-      pieces.push(piece);
-      length += piece.length;
-    }
-  }
-  assert.ok(Buffer.concat(pieces).equals(message), "other bytes came back");
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-const isFullMesh = (server: WorkersServer, agents = 1) =>
-  until(async () => (await tunnelCount(server)) === WORKERS * agents);
+import {
+  WORKERS,
+  echoed,
+  isAlive,
+  isFullMesh,
+  linesOf,
+  startWorkers,
+  valueOf,
+} from "../support/workers-server.ts";
 
 describe("a server with four workers", () => {
   it("is four servers to an agent, and one to everybody else", async (t) => {
@@ -209,30 +47,6 @@ describe("a server with four workers", () => {
     assert.equal(ready.status, 200, lines);
     assert.match(lines, /\[\+\]strategy-default ok: 1 agents/);
     assert.match(lines, /last-good-dial ok: \d+ s ago/);
-  });
-
-  it("hands a dial to the worker that has the agent for it", async (t) => {
-    const server = await startWorkers(t, ["--proxy-strategies=destHost"]);
-    const hosts = Array.from({ length: 6 }, (_, index) => `host-${index}`);
-    for (const host of hosts) await startEchoAgent(t, server, host);
-    assert.equal(await tunnelCount(server), hosts.length);
-    const payload = Buffer.alloc(300_000, "0123456789abcdef!");
-    for (const [name, client] of Object.entries(server.clients)) {
-      for (const host of hosts) {
-        const connection = await client.dial(`${host}:80`, { timeoutMs: 5_000 });
-        await echoed(connection, payload);
-        connection.destroy();
-        await assert.rejects(client.dial(`${host}:1`, { timeoutMs: 5_000 }), /connection refused/);
-      }
-      await assert.rejects(client.dial("nobody:80"), { code: "ERR_NO_AGENT" }, name);
-    }
-    const dials = hosts.length * 4;
-    // Counted once each, wherever the agent is.
-    assert.equal(await valueOf(server, "reachback_server_connections_opened_total"), dials);
-    await until(
-      async () =>
-        (await valueOf(server, "konnectivity_network_proxy_server_established_connections")) === 0,
-    );
   });
 
   it("replaces a worker that is killed, while the connections of all others live on", async (t) => {
@@ -275,44 +89,26 @@ describe("a server with four workers", () => {
     for (const connection of connections) connection.destroy();
   });
 
-  it("ends as a whole at SIGTERM, when its connections have, and leaves nothing", async (t) => {
-    const server = await startWorkers(t, ["--graceful-shutdown-timeout=20s"]);
+  it("has limits of each worker, and says so", async (t) => {
+    const server = await startWorkers(t, ["--max-connections=1"]);
     await startAgent(t, server.agentPort);
     await isFullMesh(server);
     const endpoint = await startEndpoint(t, (socket) => {
-      socket.pipe(socket);
+      socket.resume();
     });
-    const connection = await server.clients.connectUnix.dial(endpoint);
-    const pids = [...server.workers().values()].flat();
-    server.program.signal("SIGTERM");
-    await until(() => !existsSync(server.grpcPath) && !existsSync(server.connectPath));
-    const ready = await fetch(`http://127.0.0.1:${server.healthPort}/readyz`);
-    assert.equal(ready.status, 500);
-    await echoed(connection, Buffer.from("goes on"));
-    const endedAtMs = performance.now();
-    connection.end();
-    connection.resume();
-    const { code } = await server.program.ended;
-    assert.equal(code, 0);
-    const tookMs = performance.now() - endedAtMs;
-    assert.ok(tookMs < 3_000, `ended ${Math.round(tookMs)} ms after its last connection`);
-    assert.deepEqual(pids.filter(isAlive), []);
-    assert.deepEqual(readdirSync(server.temporary), []);
-  });
-
-  it("ends at once at a second signal", async (t) => {
-    const server = await startWorkers(t, ["--graceful-shutdown-timeout=60s"]);
-    const agent = await startEchoAgent(t, server, "host");
-    const connection = await server.clients.connectUnix.dial("host:80");
-    connection.on("error", () => undefined);
-    const pids = [...server.workers().values()].flat();
-    server.program.signal("SIGTERM");
-    await until(() => !existsSync(server.connectPath));
-    server.program.signal("SIGTERM");
-    assert.equal((await server.program.ended).code, 1);
-    await until(() => !pids.some(isAlive));
-    await until(() => readdirSync(server.temporary).length === 0);
-    agent.cancel();
+    // Sockets of one peer go to the workers in turn.
+    const dials = await Promise.allSettled(
+      Array.from({ length: WORKERS + 1 }, () => server.clients.connectUnix.dial(endpoint)),
+    );
+    const refused = dials.flatMap((dial) =>
+      dial.status === "rejected" ? [String(dial.reason)] : [],
+    );
+    assert.equal(refused.length, 1, refused.join());
+    assert.match(
+      refused[0] ?? "",
+      /too many connections: 1 are open or being dialed \(--max-connections, of each of 4 workers\)/,
+    );
+    for (const dial of dials) if (dial.status === "fulfilled") dial.value.destroy();
   });
 
   it("leaves no worker behind when the primary is killed", async (t) => {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { TestContext } from "node:test";
 import { SeededRandom } from "@reachback/common/testing";
-import { startServer, until } from "../support/cluster.ts";
+import { ONLY_ALONE, startServer, until } from "../support/cluster.ts";
 import type { TestServer } from "../support/cluster.ts";
 import { assertNothingLeft, valueOf, whatIsHeld } from "../support/gauges.ts";
 import { connectAsAgent, connectAsFrontend, openProxy, packets } from "../support/packet-stream.ts";
@@ -112,7 +112,7 @@ describe("a dial that nobody answers", () => {
     await assertNothingLeft(server);
   });
 
-  it("makes other tunnels preferred until it is answered after all", async (t) => {
+  it("makes other tunnels preferred until it is answered after all", ONLY_ALONE, async (t) => {
     const server = await startServer(t, { backendDialTimeoutMs: 50 });
     const lost = await connectAsAgent(t, server);
     const frontend = openProxy(t, server).send(packets.dial(1));

@@ -10,6 +10,8 @@ import type { PoolSettings } from "./zoned-pool.ts";
 /** Who wants to know which agents have a tunnel here. */
 export interface BackendObserver {
   backendAdded(backend: Backend): void;
+  /** Others are chosen before it from now on. */
+  backendDraining(backend: Backend): void;
   /** It is not chosen any more. Comes once. */
   backendRetired(backend: Backend): void;
 }
@@ -83,6 +85,11 @@ export class BackendRegistry {
     this.#added(this.#strategies, backend);
   }
 
+  /** The agent drains. */
+  draining(backend: Backend): void {
+    this.#observer?.backendDraining(backend);
+  }
+
   /** Choose this one no more. Idempotent. */
   retire(backend: Backend): void {
     const tunnels = this.#choosable.get(backend.agentId);
@@ -131,8 +138,13 @@ export class BackendRegistry {
     const isUsableThere: IsUsable = (agent) =>
       !this.#choosable.has(agent.agentId) && isUsable(agent);
     for (const [index, strategy] of this.#strategies.entries()) {
-      yield strategy.choose(host, isUsable);
-      yield this.#neighbourStrategies[index]?.choose(host, isUsableThere);
+      const own = strategy.choose(host, isUsable);
+      const other =
+        own?.standing === "sound"
+          ? undefined
+          : this.#neighbourStrategies[index]?.choose(host, isUsableThere);
+      // One that drains would never be done if it were asked although a neighbour has another.
+      yield* other?.standing === "sound" ? [other, own] : [own, other];
     }
   }
 

@@ -23,6 +23,9 @@ const QUEUED_BYTES_PER_DIAL = 64 * 1024;
 
 /** What a backend tells its owner. */
 export interface BackendOwner {
+  /** The agent asks for no more dials than it must have. */
+  backendDraining(backend: Backend): void;
+
   /** The tunnel is about to end: it takes no more dials. May come more than once. */
   backendLeaving(backend: Backend): void;
 
@@ -194,6 +197,7 @@ export class Backend implements CarrierHandler, ConnectionTunnel, Candidate {
       case PacketType.DRAIN:
         this.#draining = true;
         this.#ports.logger.info("tunnel.draining", { agentId: this.agentId });
+        this.#owner.backendDraining(this);
         return;
       case PacketType.CREDIT:
         this.#connections.get(packet.connectionId)?.addCredit(packet.bytes);

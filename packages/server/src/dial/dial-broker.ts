@@ -3,7 +3,7 @@ import type { IsUsable } from "../backend/agent-pool.ts";
 import { MAX_ADDRESS_LENGTH } from "../limits.ts";
 import type { DialFailureReason } from "../metrics.ts";
 import type { Connection, ConnectionPorts, DialRequest } from "./connection.ts";
-import { isAt } from "./dial-limits.ts";
+import { isAt, limitFlag } from "./dial-limits.ts";
 import type { DialLimits } from "./dial-limits.ts";
 import type { DialFailure, FrontendEnd } from "./frontend-end.ts";
 import { PendingDial } from "./pending-dial.ts";
@@ -110,17 +110,17 @@ export class DialBroker {
   }
 
   #limitReached(): Refusal | undefined {
-    const { maxPendingDials, maxConnections } = this.#limits;
+    const { maxPendingDials, maxConnections, workers } = this.#limits;
     if (isAt(maxPendingDials, this.#pending.size)) {
       return limitRefusal(
         "pending_dials_limit",
-        `too many pending dials: ${maxPendingDials} wait for an answer (--max-pending-dials)`,
+        `too many pending dials: ${maxPendingDials} wait for an answer ${limitFlag("--max-pending-dials", workers)}`,
       );
     }
     if (isAt(maxConnections, this.#heldCount)) {
       return limitRefusal(
         "connections_limit",
-        `too many connections: ${maxConnections} are open or being dialed (--max-connections)`,
+        `too many connections: ${maxConnections} are open or being dialed ${limitFlag("--max-connections", workers)}`,
       );
     }
     return undefined;

@@ -5,15 +5,16 @@ import type { ServerOptions } from "../options.ts";
 // What the primary and its workers say to each other, by Node's channel between processes, which
 // copies values as `structuredClone` does.
 
-/** A worker's agents come and go: one tunnel each, by a number of the worker's own. */
+/** A worker's agents come, drain and go: one tunnel each, by a number of the worker's own. */
 export type TunnelChange =
   | {
-      readonly isOpen: true;
+      readonly type: "opened";
       readonly tunnel: number;
       readonly agentId: string;
       readonly identifiers: AgentIdentifiers;
     }
-  | { readonly isOpen: false; readonly tunnel: number };
+  | { readonly type: "draining"; readonly tunnel: number }
+  | { readonly type: "retired"; readonly tunnel: number };
 
 export type ToWorker =
   /** The first message. */

@@ -9,16 +9,15 @@ import type {
   AgentIdentifiers,
   CarrierCounters,
   Clock,
-  DialId,
   FlowPorts,
   GrpcCallTarget,
-  Random,
 } from "@reachback/common";
 import type { BackendRegistry } from "../backend/backend-registry.ts";
 import type { Candidate, Standing } from "../backend/candidate.ts";
 import { DialHealth } from "../backend/dial-health.ts";
 import type { Connection } from "../dial/connection.ts";
 import { NEIGHBOUR_CONNECT_TIMEOUT_MS, NEIGHBOUR_HTTP2 } from "../limits.ts";
+import type { TunnelChange } from "./messages.ts";
 import { HandedDial } from "./handed-dial.ts";
 import type { HandedDialOwner } from "./handed-dial.ts";
 
@@ -38,7 +37,6 @@ const UNCOUNTED: CarrierCounters = {
 
 export interface NeighbourPorts {
   readonly clock: Clock;
-  readonly random: Random;
   readonly flowPorts: FlowPorts;
   readonly registry: Pick<BackendRegistry, "addNeighbour" | "removeNeighbour">;
 }
@@ -60,13 +58,26 @@ export class Neighbour {
     this.#ports = ports;
   }
 
-  agentAdded(tunnel: number, agentId: string, identifiers: AgentIdentifiers): void {
-    const agent = new NeighbourAgent(agentId, identifiers, this, this.#ports.clock);
-    this.#agents.set(tunnel, agent);
-    this.#ports.registry.addNeighbour(agent);
+  /** An agent's tunnel to it has come, drains, or is gone. */
+  tunnelChanged(change: TunnelChange): void {
+    switch (change.type) {
+      case "opened": {
+        const { agentId, identifiers } = change;
+        const agent = new NeighbourAgent(agentId, identifiers, this, this.#ports.clock);
+        this.#agents.set(change.tunnel, agent);
+        this.#ports.registry.addNeighbour(agent);
+        return;
+      }
+      case "draining":
+        this.#agents.get(change.tunnel)?.drain();
+        return;
+      case "retired":
+        this.#retire(change.tunnel);
+        return;
+    }
   }
 
-  agentRetired(tunnel: number): void {
+  #retire(tunnel: number): void {
     const agent = this.#agents.get(tunnel);
     if (agent === undefined) return;
     this.#agents.delete(tunnel);
@@ -76,7 +87,7 @@ export class Neighbour {
   /** The worker has ended, or this one does: what was handed to it is lost. */
   gone(): void {
     this.#isGone = true;
-    for (const tunnel of [...this.#agents.keys()]) this.agentRetired(tunnel);
+    for (const tunnel of [...this.#agents.keys()]) this.#retire(tunnel);
     for (const dial of [...this.#dials]) dial.lost("agent_lost");
     this.#http2?.then(
       (http2) => {
@@ -93,7 +104,7 @@ export class Neighbour {
 
   /** Hand over a dial. */
   dial(connection: Connection, agentId: string, owner: HandedDialOwner): void {
-    const { clock, random, flowPorts } = this.#ports;
+    const { clock, flowPorts } = this.#ports;
     const handed = new HandedDial(agentId, connection, flowPorts, clock, {
       answered: () => {
         owner.answered();
@@ -104,7 +115,7 @@ export class Neighbour {
       },
     });
     this.#dials.add(handed);
-    connection.ask(handed, random.int63() as DialId);
+    connection.ask(handed, connection.request.dialId);
     this.#connected().then(
       (http2) => {
         if (handed.isOver) return;
@@ -147,7 +158,7 @@ export class Neighbour {
   }
 }
 
-/** A tunnel that a neighbour has. Its load and whether it drains are the neighbour's business. */
+/** A tunnel that a neighbour has. How busy others keep it is the neighbour's business. */
 class NeighbourAgent implements Candidate {
   readonly agentId: string;
   readonly identifiers: AgentIdentifiers;
@@ -158,6 +169,7 @@ class NeighbourAgent implements Candidate {
   readonly #health: DialHealth;
   readonly #openedAtMs: number;
   #heldCount = 0;
+  #isDraining = false;
 
   constructor(agentId: string, identifiers: AgentIdentifiers, neighbour: Neighbour, clock: Clock) {
     this.agentId = agentId;
@@ -169,7 +181,8 @@ class NeighbourAgent implements Candidate {
   }
 
   get standing(): Standing {
-    return this.#health.state === "failing" ? "failing" : "sound";
+    if (this.#health.state === "failing") return "failing";
+    return this.#isDraining ? "draining" : "sound";
   }
 
   get load(): number {
@@ -182,6 +195,10 @@ class NeighbourAgent implements Candidate {
 
   get heldCount(): number {
     return this.#heldCount;
+  }
+
+  drain(): void {
+    this.#isDraining = true;
   }
 
   listen(): void {

@@ -20,6 +20,7 @@ import type { ServerOptions } from "../options.ts";
 import type { ProxyStrategy } from "../options/proxy-strategies.ts";
 import { serverReadinessChecks } from "../readiness.ts";
 import type { TunnelChange, WorkerReport } from "./messages.ts";
+import { Turns } from "./turns.ts";
 import { WorkerMetrics } from "./worker-metrics.ts";
 import { optionsOfWorker } from "./worker-options.ts";
 import { WorkerSlot } from "./worker-slot.ts";
@@ -29,7 +30,8 @@ export interface PrimaryPorts {
   readonly random: Random;
   readonly logger: Logger;
   readonly processMetrics?: Pick<ProcessMetrics, "textsWith">;
-  readonly version: string;
+  /** Version of the program, for the user agent. */
+  readonly version?: string;
 }
 
 /**
@@ -62,7 +64,7 @@ export class Primary {
             slot: index + 1,
             options: optionsOfWorker(options, index + 1),
             folder: this.#folder,
-            version: ports.version,
+            version: ports.version ?? "unknown",
             debugEnabled: ports.logger.debugEnabled,
           },
           ports,
@@ -118,7 +120,7 @@ export class Primary {
 
   /** Tunnels of agents, of all workers. */
   get tunnelCount(): number {
-    return sum(this.#slots.map(({ tunnels }) => tunnels.size));
+    return sum(this.#slots.map(({ tunnelCount }) => tunnelCount));
   }
 
   /** Connections and pending dials of all workers, while they stop; one that is handed over counts twice. */
@@ -194,11 +196,11 @@ export class Primary {
 
   /** Gives sockets to the workers in turn, leaving out those that are behind. */
   #distributorOf(listener: number): (socket: Socket) => void {
-    let turn = 0;
+    const turns = new Turns();
     return (socket) => {
       const running = this.#slots.flatMap(({ process }) => process ?? []);
       const able = running.filter(({ isBehind }) => !isBehind);
-      const process = able[turn++ % able.length];
+      const process = able[turns.next(socket.remoteAddress) % able.length];
       if (process !== undefined) {
         process.sendSocket(listener, socket);
         return;
@@ -211,8 +213,8 @@ export class Primary {
   /** Tell a worker that has just started about the agents of all others. */
   #introduce(slot: WorkerSlot): void {
     for (const other of this.#others(slot)) {
-      if (other.tunnels.size === 0) continue;
-      slot.send({ type: "neighbour", slot: other.number, changes: [...other.tunnels.values()] });
+      if (other.tunnelCount === 0) continue;
+      slot.send({ type: "neighbour", slot: other.number, changes: other.tunnels });
     }
   }
 

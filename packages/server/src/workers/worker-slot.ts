@@ -39,7 +39,9 @@ export class WorkerSlot {
   #cancelTimer: CancelTimer | undefined;
   /** What the process has said last of itself. */
   #lastReport: WorkerReport | undefined;
-  readonly #tunnels = new Map<number, TunnelChange>();
+  /** How its tunnels have come, and which of them drain; by its number for each. */
+  readonly #opened = new Map<number, TunnelChange>();
+  readonly #draining = new Map<number, TunnelChange>();
 
   constructor(
     startMessage: Extract<ToWorker, { type: "start" }>,
@@ -58,9 +60,13 @@ export class WorkerSlot {
     return this.#hasStarted ? this.#process : undefined;
   }
 
-  /** Its agents' tunnels, by its number for each. */
-  get tunnels(): ReadonlyMap<number, TunnelChange> {
-    return this.#tunnels;
+  get tunnelCount(): number {
+    return this.#opened.size;
+  }
+
+  /** What there is to know of its agents' tunnels. */
+  get tunnels(): readonly TunnelChange[] {
+    return [...this.#opened.values(), ...this.#draining.values()];
   }
 
   /** Connections and dials that it held when it last said so, while the server stops. */
@@ -131,6 +137,21 @@ export class WorkerSlot {
     if (!this.#hasStarted) this.#process?.kill();
   }
 
+  #remember(change: TunnelChange): void {
+    switch (change.type) {
+      case "opened":
+        this.#opened.set(change.tunnel, change);
+        return;
+      case "draining":
+        this.#draining.set(change.tunnel, change);
+        return;
+      case "retired":
+        this.#opened.delete(change.tunnel);
+        this.#draining.delete(change.tunnel);
+        return;
+    }
+  }
+
   #setHeld(count = 0): void {
     if (this.#heldCount === count) return;
     this.#heldCount = count;
@@ -158,8 +179,7 @@ export class WorkerSlot {
         process.kill();
       },
       tunnelChanged: (change) => {
-        if (change.isOpen) this.#tunnels.set(change.tunnel, change);
-        else this.#tunnels.delete(change.tunnel);
+        this.#remember(change);
         this.#owner.tunnelChanged(this, change);
       },
       heldChanged: (count) => {
@@ -174,7 +194,8 @@ export class WorkerSlot {
         const hadStarted = this.#hasStarted;
         this.#process = undefined;
         this.#hasStarted = false;
-        this.#tunnels.clear();
+        this.#opened.clear();
+        this.#draining.clear();
         const error = new Error(reason ?? `the process ended with ${how}`);
         if (!hadStarted) {
           onFailed(error.message);

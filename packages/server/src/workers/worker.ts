@@ -137,13 +137,17 @@ class Worker {
         const { agentId, identifiers } = backend;
         const tunnel = ++this.#lastTunnel;
         this.#tunnels.set(backend, tunnel);
-        this.#tell({ isOpen: true, tunnel, agentId, identifiers });
+        this.#tell({ type: "opened", tunnel, agentId, identifiers });
+      },
+      backendDraining: (backend) => {
+        const tunnel = this.#tunnels.get(backend);
+        if (tunnel !== undefined) this.#tell({ type: "draining", tunnel });
       },
       backendRetired: (backend) => {
         const tunnel = this.#tunnels.get(backend);
         if (tunnel === undefined) return;
         this.#tunnels.delete(backend);
-        this.#tell({ isOpen: false, tunnel });
+        this.#tell({ type: "retired", tunnel });
       },
     });
   }
@@ -231,16 +235,12 @@ class Worker {
     if (neighbour === undefined) {
       neighbour = new Neighbour(handInPath(this.#start.folder, slot), {
         clock: systemClock,
-        random: systemRandom,
         flowPorts: this.#server.flowPorts,
         registry: this.#server.registry,
       });
       this.#neighbours.set(slot, neighbour);
     }
-    for (const change of changes) {
-      if (change.isOpen) neighbour.agentAdded(change.tunnel, change.agentId, change.identifiers);
-      else neighbour.agentRetired(change.tunnel);
-    }
+    for (const change of changes) neighbour.tunnelChanged(change);
   }
 
   async #report(): Promise<WorkerReport> {
