@@ -107,8 +107,10 @@ describe("drain", () => {
 
   it("waits for a dial that is under way", async (t) => {
     const { agent, clock, tunnel } = await setup(t);
+    const timersBefore = clock.pendingTimers;
     tunnel.send(packets.dial(1, `127.0.0.1:${await startBlackHole(t)}`));
-    await sleep(20);
+    // The dial's own.
+    await until(() => clock.pendingTimers > timersBefore);
     const isDrained = watch(agent.drain());
     clock.advance(4_000);
     clock.advance(1_000);

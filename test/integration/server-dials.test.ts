@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { TestContext } from "node:test";
-import { SeededRandom } from "@reachback/common/testing";
-import { ONLY_ALONE, startServer, until } from "../support/cluster.ts";
+import { systemClock } from "@reachback/common";
+import { ManualClock, SeededRandom } from "@reachback/common/testing";
+import { startServer, until } from "../support/cluster.ts";
 import type { TestServer } from "../support/cluster.ts";
 import { assertNothingLeft, valueOf, whatIsHeld } from "../support/gauges.ts";
 import { connectAsAgent, connectAsFrontend, openProxy, packets } from "../support/packet-stream.ts";
@@ -112,12 +113,14 @@ describe("a dial that nobody answers", () => {
     await assertNothingLeft(server);
   });
 
-  it("makes other tunnels preferred until it is answered after all", ONLY_ALONE, async (t) => {
-    const server = await startServer(t, { backendDialTimeoutMs: 50 });
+  it("makes other tunnels preferred until it is answered after all", async (t) => {
+    const clock = new ManualClock(systemClock.wallTimeMs());
+    const server = await startServer(t, { backendDialTimeoutMs: 50 }, { clock });
     const lost = await connectAsAgent(t, server);
     const frontend = openProxy(t, server).send(packets.dial(1));
     assert.equal(await lost.next(), "DIAL_REQ 1 tcp endpoint:80");
     const successor = await connectAsAgent(t, server);
+    clock.advance(50);
     assert.equal(await frontend.next(), 'DIAL_RSP 1 "timed out waiting for backend dial"');
     frontend.send(packets.dial(2));
     assert.equal(await successor.next(), "DIAL_REQ 2 tcp endpoint:80");

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
-import { readExposition } from "@reachback/common/testing";
+import { systemClock } from "@reachback/common";
+import { ManualClock, readExposition } from "@reachback/common/testing";
 import { startServer, until } from "../support/cluster.ts";
 import { assertNothingLeft, scrape } from "../support/gauges.ts";
 import { connectAsAgent, connectAsFrontend, openProxy, packets } from "../support/packet-stream.ts";
@@ -32,7 +33,8 @@ function seriesOf(exposition: string): Map<string, number> {
 
 describe("metrics of a server", () => {
   it("have upstream's names, labels and help, and count what happened", async (t) => {
-    const server = await startServer(t, { backendDialTimeoutMs: 60 });
+    const clock = new ManualClock(systemClock.wallTimeMs());
+    const server = await startServer(t, { backendDialTimeoutMs: 60 }, { clock });
 
     // No agent: over gRPC and over CONNECT.
     const lonely = openProxy(t, server).send(packets.dial(1));
@@ -87,6 +89,7 @@ describe("metrics of a server", () => {
     // Not answered in time, and answered too late.
     stream.send(packets.dial(5));
     await agent.next();
+    clock.advance(60);
     await stream.next();
     await agent.next();
     agent.send(packets.dialed(5, 5));

@@ -77,13 +77,14 @@ export interface TestServer {
 
 export interface StartOptions {
   readonly logger?: Logger;
+  readonly clock?: Clock;
 }
 
 /** Start a server with all four frontends. */
 export async function startServer(
   t: TestContext,
   overrides: Partial<ServerOptions> = {},
-  { logger = silentLogger }: StartOptions = {},
+  { logger = silentLogger, clock = systemClock }: StartOptions = {},
 ): Promise<TestServer> {
   const pki = createTestPki();
   const folder = temporaryFolder(t);
@@ -92,7 +93,8 @@ export async function startServer(
   const options: ServerOptions = {
     serverId: "server-1",
     serverCount: 1,
-    workers: WORKERS,
+    // A clock that a test moves is that of one process.
+    workers: clock === systemClock ? WORKERS : 1,
     frontends: [
       { protocol: "grpc", address: { kind: "unix", path: grpcPath } },
       { protocol: "http-connect", address: { kind: "unix", path: connectPath } },
@@ -141,7 +143,7 @@ export async function startServer(
     ...overrides,
   };
   const server = await startWithWorkers(options, {
-    clock: systemClock,
+    clock,
     random: systemRandom,
     logger,
   });

@@ -1,6 +1,5 @@
 import type { Socket } from "node:net";
 import type { Clock } from "../clock.ts";
-import { HpackDecoder } from "../hpack/hpack-decoder.ts";
 import { HpackEncoder } from "../hpack/hpack-encoder.ts";
 import { HpackError } from "../hpack/hpack-error.ts";
 import type { HeaderList } from "../hpack/header-list.ts";
@@ -23,10 +22,15 @@ import {
 } from "./frame.ts";
 import { FrameReader } from "./frame-reader.ts";
 import type { FrameHandler } from "./frame-reader.ts";
+import { HeaderBlocks } from "./header-blocks.ts";
+import type { HeaderBlock } from "./header-blocks.ts";
 import { headerBlockProblem } from "./header-rules.ts";
 import { Http2Error, Http2ErrorCode } from "./http2-error.ts";
 import { Http2Stream } from "./http2-stream.ts";
 import type { Http2StreamHandler, StreamHost } from "./http2-stream.ts";
+import { IncomingData } from "./incoming-data.ts";
+import { Outbox } from "./outbox.ts";
+import type { OutboxOwner } from "./outbox.ts";
 
 /** Every bound of one connection. See LIMITS.md for what each default is for. */
 export interface Http2Limits {
@@ -58,40 +62,20 @@ export interface Http2ConnectionHandler {
   closed(error: Error | undefined): void;
 }
 
-/** Most bytes handed to the socket in one write. */
-const MAX_BATCH_BYTES = 256 * 1024;
-
 /** Largest DATA frame that we send, whatever the peer takes: streams take turns frame by frame. */
 const MAX_SENT_FRAME_BYTES = 65 * 1024;
 
-/** Buffers below this are copied together before they are written: cheaper than one more buffer. */
-const COALESCE_BELOW_BYTES = 2 * 1024;
-
-/**
- * Control frames that may wait for a peer that does not read. A peer that makes us owe it more
- * (answers to PING and SETTINGS, RST_STREAM) is flooding us (CVE-2019-9512, -9514, -9515).
- */
-const MAX_CONTROL_BYTES = 1024 * 1024;
-
 /** How long a socket may take to get rid of its last bytes after the connection has ended. */
 const LINGER_MS = 5_000;
-
-/** Header blocks are bounded by bytes and by frames (CVE-2024-27316, "CONTINUATION flood"). */
-const MAX_CONTINUATION_FRAMES = 64;
-
-/** DATA frames in a row without a byte and without end (CVE-2019-9518). */
-const MAX_EMPTY_DATA_FRAMES = 1_000;
 
 /**
  * One HTTP/2 connection (RFC 9113), client or server, on a connected socket that it owns from now
  * on. It knows nothing of gRPC.
  *
- * What it does beyond framing, and why it is here: received DATA goes to its stream as it arrives,
- * uncopied; everything sent within one turn of the event loop leaves in one write; the socket's
- * back-pressure stops it from taking more than {@link MAX_BATCH_BYTES} from its streams; control
- * frames go ahead of DATA, streams take turns frame by frame.
+ * Received DATA goes to its stream as it arrives, uncopied; how what is sent leaves is up to
+ * {@link Outbox}.
  */
-export class Http2Connection implements StreamHost, FrameHandler {
+export class Http2Connection implements StreamHost, FrameHandler, OutboxOwner {
   peerMaxFrameBytes = DEFAULT_MAX_FRAME_BYTES;
   #lastHeardMs: number;
 
@@ -102,7 +86,9 @@ export class Http2Connection implements StreamHost, FrameHandler {
   readonly #handler: Http2ConnectionHandler;
   readonly #reader: FrameReader;
   readonly #encoder = new HpackEncoder();
-  readonly #decoder: HpackDecoder;
+  readonly #headerBlocks: HeaderBlocks;
+  readonly #incomingData: IncomingData;
+  readonly #outbox: Outbox;
 
   readonly #streams = new Map<number, Http2Stream>();
   #nextStreamId = 1;
@@ -114,22 +100,7 @@ export class Http2Connection implements StreamHost, FrameHandler {
   #leaving = false;
   #closed = false;
 
-  #control: Buffer[] = [];
-  #controlBytes = 0;
-  readonly #sending = new Set<Http2Stream>();
-  #flushScheduled = false;
-  #sendWindowBytes = DEFAULT_WINDOW_BYTES;
   #peerStreamWindowBytes = DEFAULT_WINDOW_BYTES;
-
-  #receiveWindowBytes: number;
-  #receivedBytes = 0;
-  #emptyDataFrames = 0;
-  #dataStream: Http2Stream | undefined;
-  /** Bytes of the current DATA frame: all of them, and those of its payload so far. */
-  #dataFrameBytes = 0;
-  #dataPayloadBytes = 0;
-  #headerBlock:
-    { streamId: number; endStream: boolean; parts: Buffer[]; bytes: number } | undefined;
 
   constructor(
     socket: Socket,
@@ -145,8 +116,11 @@ export class Http2Connection implements StreamHost, FrameHandler {
     this.#lastHeardMs = clock.now();
     this.#handler = handler;
     this.#reader = new FrameReader(this, limits.maxFrameBytes);
-    this.#decoder = new HpackDecoder({ maxListBytes: limits.maxHeaderListBytes });
-    this.#receiveWindowBytes = limits.connectionWindowBytes;
+    this.#headerBlocks = new HeaderBlocks(limits.maxHeaderListBytes);
+    this.#outbox = new Outbox(socket, this);
+    this.#incomingData = new IncomingData(limits.connectionWindowBytes, (frame) => {
+      this.sendControl(frame);
+    });
     if (side === "client") this.sendControl(CLIENT_PREFACE);
     this.sendControl(
       settingsFrame([
@@ -165,7 +139,7 @@ export class Http2Connection implements StreamHost, FrameHandler {
       this.#read(chunk);
     });
     socket.on("drain", () => {
-      this.#flush();
+      this.#outbox.flush();
     });
     socket.on("end", () => {
       this.#finish(undefined);
@@ -248,8 +222,7 @@ export class Http2Connection implements StreamHost, FrameHandler {
   /** Tell the peer why and end the connection with all its streams at once. Idempotent. */
   abort(code: number, reason: string): void {
     if (this.#closed) return;
-    this.#control.push(goawayFrame(this.#lastPeerStreamId, code, reason));
-    this.#write(this.#control);
+    this.#outbox.sendLast(goawayFrame(this.#lastPeerStreamId, code, reason));
     this.#endSocket();
     this.#finish(code === Http2ErrorCode.NO_ERROR ? undefined : new Http2Error(code, reason));
   }
@@ -263,12 +236,7 @@ export class Http2Connection implements StreamHost, FrameHandler {
 
   sendControl(frame: Buffer): void {
     if (this.#closed) return;
-    this.#control.push(frame);
-    this.#controlBytes += frame.length;
-    if (this.#controlBytes > MAX_CONTROL_BYTES) {
-      this.#finish(new Http2Error(Http2ErrorCode.ENHANCE_YOUR_CALM, "the peer reads no answers"));
-    }
-    this.#scheduleFlush();
+    this.#outbox.sendControl(frame);
   }
 
   sendHeaders(streamId: number, headers: HeaderList, endStream: boolean): void {
@@ -279,95 +247,25 @@ export class Http2Connection implements StreamHost, FrameHandler {
   }
 
   wantsToSend(stream: Http2Stream): void {
-    this.#sending.add(stream);
-    this.#scheduleFlush();
+    this.#outbox.wantsToSend(stream);
   }
 
   release(stream: Http2Stream): void {
     this.#streams.delete(stream.id);
-    this.#sending.delete(stream);
-    if (this.#dataStream === stream) this.#dataStream = undefined;
+    this.#outbox.forget(stream);
+    this.#incomingData.forget(stream);
     // Not here and now: the stream's last frame may not be written yet, nor its owner told.
-    if (this.#leaving) this.#scheduleFlush();
+    if (this.#leaving) this.#outbox.schedule();
   }
 
-  // Sending
+  // OutboxOwner
 
-  #scheduleFlush(): void {
-    if (this.#flushScheduled) return;
-    this.#flushScheduled = true;
-    // After the poll phase: what all sockets delivered in this turn of the loop leaves together.
-    setImmediate(() => {
-      this.#flushScheduled = false;
-      this.#flush();
-    });
+  controlOverflowed(): void {
+    this.#finish(new Http2Error(Http2ErrorCode.ENHANCE_YOUR_CALM, "the peer reads no answers"));
   }
 
-  #flush(): void {
-    // While the socket has not taken the last batch, everything waits here; "drain" comes back.
-    if (this.#closed || this.#socket.writableNeedDrain) return;
-    const out = this.#control;
-    this.#control = [];
-    this.#controlBytes = 0;
-    const served = this.#fillFromStreams(out);
-    // A stream that came to its end may have ended the connection with it.
-    if (this.isClosed) return;
-    this.#write(out);
-    for (const stream of served) stream.notifySent();
-    if (this.#sendWindowBytes > 0 && this.#sending.size > 0) this.#scheduleFlush();
+  flushed(): void {
     this.#endIfDone();
-  }
-
-  /** One frame from each stream in turn, until the batch is full or nobody can send. */
-  #fillFromStreams(out: Buffer[]): Set<Http2Stream> {
-    const served = new Set<Http2Stream>();
-    let batchBytes = 0;
-    /** Streams in a row that wait for the connection's window: once all do, nothing can go. */
-    let waiting = 0;
-    // A Set's iterator also comes to what is added behind it, so this goes round and round.
-    for (const stream of this.#sending) {
-      if (waiting >= this.#sending.size || batchBytes >= MAX_BATCH_BYTES) break;
-      this.#sending.delete(stream);
-      const wants = stream.wants;
-      // A stream without a window of its own comes back when the peer opens it.
-      if (wants === "nothing" || wants === "window") continue;
-      if (wants === "data" && this.#sendWindowBytes === 0) {
-        this.#sending.add(stream);
-        waiting++;
-        continue;
-      }
-      const bytes = stream.fill(out, this.#sendWindowBytes);
-      this.#sendWindowBytes -= bytes;
-      batchBytes += bytes;
-      waiting = 0;
-      served.add(stream);
-      if (stream.wants === "data" || stream.wants === "end") this.#sending.add(stream);
-    }
-    return served;
-  }
-
-  #write(out: readonly Buffer[]): void {
-    if (out.length === 0) return;
-    const socket = this.#socket;
-    if (out.length === 1) {
-      socket.write(out[0]!);
-      return;
-    }
-    socket.cork();
-    let small: Buffer[] = [];
-    for (const buffer of out) {
-      if (buffer.length < COALESCE_BELOW_BYTES) {
-        small.push(buffer);
-        continue;
-      }
-      if (small.length > 0) {
-        socket.write(small.length === 1 ? small[0]! : Buffer.concat(small));
-        small = [];
-      }
-      socket.write(buffer);
-    }
-    if (small.length > 0) socket.write(small.length === 1 ? small[0]! : Buffer.concat(small));
-    socket.uncork();
   }
 
   // Receiving
@@ -405,7 +303,7 @@ export class Http2Connection implements StreamHost, FrameHandler {
     if (!this.#settingsSeen && (type !== FrameType.SETTINGS || (flags & FrameFlag.ACK) !== 0)) {
       throw new Http2Error(Http2ErrorCode.PROTOCOL_ERROR, "the first frame is not SETTINGS");
     }
-    if (this.#headerBlock !== undefined && type !== FrameType.CONTINUATION) {
+    if (this.#headerBlocks.isIncomplete && type !== FrameType.CONTINUATION) {
       throw new Http2Error(Http2ErrorCode.PROTOCOL_ERROR, "a header block was interrupted");
     }
     switch (type) {
@@ -413,7 +311,7 @@ export class Http2Connection implements StreamHost, FrameHandler {
         this.#headersFrame(flags, streamId, payload);
         return;
       case FrameType.CONTINUATION:
-        this.#continuationFrame(flags, streamId, payload);
+        this.#headerBlock(this.#headerBlocks.continue(flags, streamId, payload));
         return;
       case FrameType.RST_STREAM:
         this.#resetFrame(streamId, payload);
@@ -445,46 +343,19 @@ export class Http2Connection implements StreamHost, FrameHandler {
 
   dataBegin(streamId: number, flowBytes: number): void {
     if (this.#closed) return;
-    if (!this.#settingsSeen || this.#headerBlock !== undefined || streamId === 0) {
+    if (!this.#settingsSeen || this.#headerBlocks.isIncomplete || streamId === 0) {
       throw new Http2Error(Http2ErrorCode.PROTOCOL_ERROR, "DATA where it may not be");
     }
-    this.#receiveWindowBytes -= flowBytes;
-    if (this.#receiveWindowBytes < 0) {
-      throw new Http2Error(Http2ErrorCode.FLOW_CONTROL_ERROR, "connection window overrun");
-    }
-    this.#dataFrameBytes = flowBytes;
-    this.#dataPayloadBytes = 0;
-    this.#receivedBytes += flowBytes;
-    if (this.#receivedBytes * 2 >= this.#limits.connectionWindowBytes) {
-      // Given back on receipt: what bounds memory is the window of each stream.
-      this.sendControl(windowUpdateFrame(0, this.#receivedBytes));
-      this.#receiveWindowBytes += this.#receivedBytes;
-      this.#receivedBytes = 0;
-    }
-    const stream = this.#knownStream(streamId, "DATA");
-    this.#dataStream = stream?.acceptData(flowBytes) === true ? stream : undefined;
+    this.#incomingData.begin(flowBytes);
+    this.#incomingData.attach(this.#knownStream(streamId, "DATA"));
   }
 
   data(_streamId: number, piece: Buffer): void {
-    this.#dataPayloadBytes += piece.length;
-    this.#dataStream?.handler.data(piece);
+    this.#incomingData.piece(piece);
   }
 
   dataEnd(_streamId: number, endStream: boolean): void {
-    const stream = this.#dataStream;
-    this.#dataStream = undefined;
-    // The stream's owner gives back the payload; of padding it does not know.
-    const paddingBytes = this.#dataFrameBytes - this.#dataPayloadBytes;
-    if (paddingBytes > 0) stream?.consumed(paddingBytes);
-    if (endStream) stream?.receiveEnd();
-    else this.#countIfEmpty(this.#dataFrameBytes);
-  }
-
-  #countIfEmpty(frameBytes: number): void {
-    this.#emptyDataFrames = frameBytes === 0 ? this.#emptyDataFrames + 1 : 0;
-    if (this.#emptyDataFrames > MAX_EMPTY_DATA_FRAMES) {
-      throw new Http2Error(Http2ErrorCode.ENHANCE_YOUR_CALM, "too many empty DATA frames");
-    }
+    this.#incomingData.end(endStream);
   }
 
   /** The stream of a frame, `undefined` if it is over. @throws {Http2Error} if it never began. */
@@ -502,57 +373,23 @@ export class Http2Connection implements StreamHost, FrameHandler {
   }
 
   #headersFrame(flags: number, streamId: number, payload: Buffer): void {
-    let start = 0;
-    let end = payload.length;
-    if ((flags & FrameFlag.PADDED) !== 0) {
-      start = 1;
-      end -= payload[0] ?? payload.length;
-    }
-    if ((flags & FrameFlag.PRIORITY) !== 0) start += 5;
-    if (start > end) {
-      throw new Http2Error(Http2ErrorCode.PROTOCOL_ERROR, "HEADERS shorter than its padding");
-    }
     // Clients open odd streams, and servers never open any.
     if (streamId % 2 === 0 || (this.#side === "client" && this.#isIdle(streamId))) {
       throw new Http2Error(Http2ErrorCode.PROTOCOL_ERROR, `HEADERS on stream ${streamId}`);
     }
-    const endStream = (flags & FrameFlag.END_STREAM) !== 0;
-    this.#headerBlock = { streamId, endStream, parts: [], bytes: 0 };
-    this.#headerPart(payload.subarray(start, end), (flags & FrameFlag.END_HEADERS) !== 0);
+    this.#headerBlock(this.#headerBlocks.begin(flags, streamId, payload));
   }
 
-  #continuationFrame(flags: number, streamId: number, payload: Buffer): void {
-    if (this.#headerBlock?.streamId !== streamId) {
-      throw new Http2Error(Http2ErrorCode.PROTOCOL_ERROR, "CONTINUATION without HEADERS");
-    }
-    this.#headerPart(payload, (flags & FrameFlag.END_HEADERS) !== 0);
-  }
-
-  #headerPart(part: Buffer, complete: boolean): void {
-    const block = this.#headerBlock!;
-    block.bytes += part.length;
-    // Compressed, a list within the limit is never this long; and the limit of the list is checked
-    // by the decoder.
-    if (
-      block.bytes > 2 * this.#limits.maxHeaderListBytes ||
-      block.parts.length > MAX_CONTINUATION_FRAMES
-    ) {
-      throw new Http2Error(Http2ErrorCode.ENHANCE_YOUR_CALM, "header block too large");
-    }
-    if (!complete) {
-      block.parts.push(Buffer.from(part));
-      return;
-    }
-    this.#headerBlock = undefined;
-    const whole = block.parts.length === 0 ? part : Buffer.concat([...block.parts, part]);
-    const decoded = this.#decoder.decode(whole);
-    const headers = decoded.tooLarge ? undefined : decoded.headers;
-    const stream = this.#streams.get(block.streamId);
+  /** @param block - `undefined` while it is not complete. */
+  #headerBlock(block: HeaderBlock | undefined): void {
+    if (block === undefined) return;
+    const { streamId, endStream, headers } = block;
+    const stream = this.#streams.get(streamId);
     if (stream !== undefined) {
       if (headers === undefined) stream.reset(Http2ErrorCode.ENHANCE_YOUR_CALM);
-      else stream.receiveHeaders(headers, block.endStream);
-    } else if (this.#isIdle(block.streamId)) {
-      this.#newRequest(block.streamId, headers, block.endStream);
+      else stream.receiveHeaders(headers, endStream);
+    } else if (this.#isIdle(streamId)) {
+      this.#newRequest(streamId, headers, endStream);
     }
     // Otherwise trailers of a stream that we have ended: decoded for the table's sake only.
   }
@@ -606,7 +443,7 @@ export class Http2Connection implements StreamHost, FrameHandler {
     }
     if ((flags & FrameFlag.ACK) !== 0) {
       requireLength(payload, 0, "SETTINGS acknowledgement");
-      this.#decoder.settingsAcknowledged();
+      this.#headerBlocks.settingsAcknowledged();
       return;
     }
     if (payload.length % 6 !== 0) {
@@ -678,14 +515,12 @@ export class Http2Connection implements StreamHost, FrameHandler {
     requireLength(payload, 4, "WINDOW_UPDATE");
     const bytes = payload.readUInt32BE(0) & 0x7fff_ffff;
     if (streamId === 0) {
-      this.#sendWindowBytes += bytes;
-      if (bytes === 0 || this.#sendWindowBytes > MAX_WINDOW_BYTES) {
-        throw new Http2Error(
-          bytes === 0 ? Http2ErrorCode.PROTOCOL_ERROR : Http2ErrorCode.FLOW_CONTROL_ERROR,
-          "bad WINDOW_UPDATE",
-        );
+      if (bytes === 0) {
+        throw new Http2Error(Http2ErrorCode.PROTOCOL_ERROR, "bad WINDOW_UPDATE");
       }
-      if (this.#sending.size > 0) this.#scheduleFlush();
+      if (!this.#outbox.growWindow(bytes)) {
+        throw new Http2Error(Http2ErrorCode.FLOW_CONTROL_ERROR, "bad WINDOW_UPDATE");
+      }
       return;
     }
     const stream = this.#knownStream(streamId, "WINDOW_UPDATE");
@@ -697,8 +532,7 @@ export class Http2Connection implements StreamHost, FrameHandler {
   // Ending
 
   #endIfDone(): void {
-    if (!this.#leaving || this.#closed || this.#streams.size > 0 || this.#control.length > 0)
-      return;
+    if (!this.#leaving || this.#closed || this.#streams.size > 0 || this.#outbox.hasControl) return;
     this.#endSocket();
     this.#finish(undefined);
   }
@@ -715,8 +549,7 @@ export class Http2Connection implements StreamHost, FrameHandler {
   #finish(error: Error | undefined): void {
     if (this.#closed) return;
     this.#closed = true;
-    this.#control = [];
-    this.#sending.clear();
+    this.#outbox.stop();
     for (const stream of [...this.#streams.values()]) stream.connectionLost(error);
     // After end() the socket is destroyed once the last bytes have left; otherwise now.
     if (!this.#socket.writableEnded) this.#socket.destroy();

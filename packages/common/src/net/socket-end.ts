@@ -2,6 +2,7 @@ import type { Socket } from "node:net";
 import type { CancelTimer, Clock } from "../clock.ts";
 import { unpinned } from "../unpinned.ts";
 import { endedByReset, peerHasGone, resetSocket } from "./socket-reset.ts";
+import { writeTogether } from "./write-together.ts";
 
 /** What the owner of a {@link SocketEnd} is told. */
 export interface SocketEndHandler {
@@ -39,6 +40,13 @@ export interface SocketEndLimits {
 const MAX_IN_FLIGHT_BYTES = 64 * 1024;
 
 /**
+ * A piece of this size is likely to be followed by more in the same turn of the event loop: TLS
+ * delivers what it decrypts in records of 16 KiB, up to 2 MiB of them in one turn. What is smaller
+ * is written at once.
+ */
+const GATHER_FROM_BYTES = 8 * 1024;
+
+/**
  * How long the system may take to send what it has taken before the socket is reset behind it: a
  * reset throws away what has not left, and nobody can ask whether there is such.
  */
@@ -67,6 +75,7 @@ export class SocketEnd {
   #queue: Buffer[] = [];
   #queuedBytes = 0;
   #inFlightBytes = 0;
+  #isFlushScheduled = false;
   /** Nothing more will be written, but the peer may go on. */
   #isFinishing = false;
   #state: "open" | "closing" | "resetting" | "closed" = "open";
@@ -110,7 +119,12 @@ export class SocketEnd {
     if (this.#state !== "open" || this.#isFinishing) return;
     this.#queuedBytes += piece.length;
     this.#queue.push(this.#inFlightBytes > 0 ? unpinned(piece) : piece);
-    this.#flush();
+    if (piece.length < GATHER_FROM_BYTES || this.#queuedBytes >= MAX_IN_FLIGHT_BYTES) {
+      this.#flush();
+    } else if (this.#inFlightBytes === 0 && !this.#isFlushScheduled) {
+      this.#isFlushScheduled = true;
+      setImmediate(this.#flushScheduled);
+    }
   }
 
   /** Finish sending, behind everything written; the peer may go on. Idempotent. */
@@ -189,6 +203,11 @@ export class SocketEnd {
     this.#handler.taken(takenBytes);
   };
 
+  readonly #flushScheduled = (): void => {
+    this.#isFlushScheduled = false;
+    this.#flush();
+  };
+
   /** Hand the next batch to the socket, once it has taken the last one. */
   #flush(): void {
     const first = this.#queue[0];
@@ -211,12 +230,7 @@ export class SocketEnd {
     if (batch === this.#queue) this.#queue = [];
     this.#queuedBytes -= bytes;
     this.#inFlightBytes = bytes;
-    const last = batch.pop();
-    if (last === undefined) return;
-    if (batch.length > 0) this.#socket.cork();
-    for (const piece of batch) this.#socket.write(piece);
-    this.#socket.write(last, this.#written);
-    if (batch.length > 0) this.#socket.uncork();
+    writeTogether(this.#socket, batch, this.#written);
   }
 
   /** Everything has left, the end included: the peer has a while to finish as well. */

@@ -325,7 +325,9 @@ export class Connection implements FlowOwner {
 
   /** The agent has closed the connection; `error` is empty if that was orderly. */
   closedByAgent(error: string): void {
-    if (error !== "") this.#finish("endpoint_error", error);
+    // An agent of ours watches half-closed endpoints for us, and says so in these words.
+    if (error === OUR_REASON_TEXT.half_close_timeout) this.#finish("half_close_timeout", error);
+    else if (error !== "") this.#finish("endpoint_error", error);
     else this.#finish(this.#closeReason ?? "endpoint_closed", "");
   }
 

@@ -372,13 +372,13 @@ describe("silence of a half-closed connection", () => {
     assert.equal(connection.isClosed, true);
   });
 
-  it("of the endpoint is the agent's to notice", () => {
-    const { clock, connection, closed } = open();
+  it("of the endpoint is the agent's to notice, and is counted as such", async () => {
+    const { clock, connection, closed, assertOver } = open();
     connection.finish();
     clock.advance(100 * STUCK_MS);
     assert.equal(connection.isClosed, false);
     closed("half-close timeout");
-    assert.equal(connection.isClosed, true);
+    await assertOver("half_close_timeout");
     assert.equal(clock.pendingTimers, 0);
   });
 

@@ -1,0 +1,149 @@
+import type { Socket } from "node:net";
+import { writeTogether } from "../net/write-together.ts";
+import { DEFAULT_WINDOW_BYTES, MAX_WINDOW_BYTES } from "./frame.ts";
+import type { Http2Stream } from "./http2-stream.ts";
+
+export interface OutboxOwner {
+  /** More control frames wait than a peer that reads can bring about: end the connection. */
+  controlOverflowed(): void;
+
+  /** What there was to write has been given to the socket. */
+  flushed(): void;
+}
+
+/** Most bytes handed to the socket in one write. */
+const MAX_BATCH_BYTES = 256 * 1024;
+
+/**
+ * Control frames that may wait for a peer that does not read. A peer that makes us owe it more
+ * (answers to PING and SETTINGS, RST_STREAM) is flooding us (CVE-2019-9512, -9514, -9515).
+ */
+const MAX_CONTROL_BYTES = 1024 * 1024;
+
+/**
+ * Everything that a connection sends: control frames ahead of DATA, one DATA frame from each stream
+ * in turn, within the connection's window. What is sent within one turn of the event loop leaves in
+ * one write, and no more is taken from the streams than the socket takes.
+ */
+export class Outbox {
+  readonly #socket: Socket;
+  readonly #owner: OutboxOwner;
+
+  #control: Buffer[] = [];
+  #controlBytes = 0;
+  /** Streams with something to send, in the order of their turns. */
+  readonly #sending = new Set<Http2Stream>();
+  /** What the peer still takes of DATA on this connection (RFC 9113 section 6.9.1). */
+  #windowBytes = DEFAULT_WINDOW_BYTES;
+  #flushScheduled = false;
+  #stopped = false;
+
+  constructor(socket: Socket, owner: OutboxOwner) {
+    this.#socket = socket;
+    this.#owner = owner;
+  }
+
+  get hasControl(): boolean {
+    return this.#control.length > 0;
+  }
+
+  /** Send a frame ahead of all DATA. */
+  sendControl(frame: Buffer): void {
+    if (this.#stopped) return;
+    this.#control.push(frame);
+    this.#controlBytes += frame.length;
+    if (this.#controlBytes > MAX_CONTROL_BYTES) this.#owner.controlOverflowed();
+    this.schedule();
+  }
+
+  /** Write the control frames that wait, and `frame` as the last one, whatever the socket takes. */
+  sendLast(frame: Buffer): void {
+    if (this.#stopped) return;
+    writeTogether(this.#socket, [...this.#control, frame]);
+    this.stop();
+  }
+
+  /** A frame is asked of `stream` when it is its turn. */
+  wantsToSend(stream: Http2Stream): void {
+    this.#sending.add(stream);
+    this.schedule();
+  }
+
+  forget(stream: Http2Stream): void {
+    this.#sending.delete(stream);
+  }
+
+  /** The peer takes so many bytes more. False if that is more than a window can be. */
+  growWindow(bytes: number): boolean {
+    this.#windowBytes += bytes;
+    if (this.#windowBytes > MAX_WINDOW_BYTES) return false;
+    if (this.#sending.size > 0) this.schedule();
+    return true;
+  }
+
+  /** Write at the end of this turn of the event loop. */
+  schedule(): void {
+    if (this.#flushScheduled) return;
+    this.#flushScheduled = true;
+    // After the poll phase: what all sockets delivered in this turn of the loop leaves together.
+    setImmediate(() => {
+      this.#flushScheduled = false;
+      this.flush();
+    });
+  }
+
+  /** Write now what the socket takes. To be called when it has drained. */
+  flush(): void {
+    // While the socket has not taken the last batch, everything waits here.
+    if (this.#stopped || this.#socket.writableNeedDrain) return;
+    const out = this.#control;
+    this.#control = [];
+    this.#controlBytes = 0;
+    const served = this.#fillFromStreams(out);
+    // A stream that came to its end may have ended the connection with it.
+    if (this.#isStopped()) return;
+    writeTogether(this.#socket, out);
+    for (const stream of served) stream.notifySent();
+    if (this.#windowBytes > 0 && this.#sending.size > 0) this.schedule();
+    this.#owner.flushed();
+  }
+
+  /** Write nothing more; what waits is dropped. */
+  stop(): void {
+    this.#stopped = true;
+    this.#control = [];
+    this.#sending.clear();
+  }
+
+  #isStopped(): boolean {
+    return this.#stopped;
+  }
+
+  /** One frame from each stream in turn, until the batch is full or nobody can send. */
+  #fillFromStreams(out: Buffer[]): Set<Http2Stream> {
+    const served = new Set<Http2Stream>();
+    let batchBytes = 0;
+    /** Streams in a row that wait for the connection's window: once all do, nothing can go. */
+    let waiting = 0;
+    // A Set's iterator also comes to what is added behind it, so this goes round and round.
+    for (const stream of this.#sending) {
+      if (waiting >= this.#sending.size || batchBytes >= MAX_BATCH_BYTES) break;
+      this.#sending.delete(stream);
+      const wants = stream.wants;
+      // A stream without a window of its own comes back when the peer opens it.
+      if (wants === "nothing" || wants === "window") continue;
+      if (wants === "data" && this.#windowBytes === 0) {
+        this.#sending.add(stream);
+        waiting++;
+        continue;
+      }
+      const bytes = stream.fill(out, this.#windowBytes);
+      this.#windowBytes -= bytes;
+      batchBytes += bytes;
+      waiting = 0;
+      served.add(stream);
+      if (stream.wants === "data" || stream.wants === "end") this.#sending.add(stream);
+    }
+    return served;
+  }
+}

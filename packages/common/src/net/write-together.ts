@@ -1,0 +1,93 @@
+import type { Socket } from "node:net";
+import { TLSSocket } from "node:tls";
+
+/** Buffers below this are copied together before they are written: cheaper than one more buffer. */
+const COALESCE_BELOW_BYTES = 2 * 1024;
+
+/** Room for the largest batch of an HTTP/2 connection with its last frame and all frames' heads. */
+const BATCH_BYTES = 384 * 1024;
+
+/** Most batches kept for the next ones; two connections at full speed never need more. */
+const MAX_KEPT_BATCHES = 2;
+
+const keptBatches: Buffer[] = [];
+
+/**
+ * Write `buffers` to a socket as one, so that the system or TLS gets them in one
+ * call. The caller leaves them alone from now on.
+ *
+ * @param written - As the callback of `Socket.write`: the system has taken all, or never will. Not
+ * called where there is nothing to write.
+ */
+export function writeTogether(
+  socket: Socket,
+  buffers: readonly Buffer[],
+  written?: (error?: Error | null) => void,
+): void {
+  if (buffers.length > 1 && socket instanceof TLSSocket) writeBatch(socket, buffers, written);
+  else writeVector(socket, buffers, written);
+}
+
+/**
+ * TLS copies several buffers into one of its own before it encrypts, which it allocates each time
+ * (`TLSWrap::DoWrite`). Copying them into memory that was just used for the same costs the half.
+ */
+function writeBatch(
+  socket: TLSSocket,
+  buffers: readonly Buffer[],
+  written: ((error?: Error | null) => void) | undefined,
+): void {
+  let bytes = 0;
+  for (const buffer of buffers) bytes += buffer.length;
+  if (bytes > BATCH_BYTES || bytes < COALESCE_BELOW_BYTES) {
+    socket.write(Buffer.concat(buffers, bytes), written);
+    return;
+  }
+  const batch = keptBatches.pop() ?? Buffer.allocUnsafeSlow(BATCH_BYTES);
+  let at = 0;
+  for (const buffer of buffers) {
+    batch.set(buffer, at);
+    at += buffer.length;
+  }
+  socket.write(batch.subarray(0, at), (error) => {
+    if (keptBatches.length < MAX_KEPT_BATCHES) keptBatches.push(batch);
+    written?.(error);
+  });
+}
+
+function writeVector(
+  socket: Socket,
+  buffers: readonly Buffer[],
+  written: ((error?: Error | null) => void) | undefined,
+): void {
+  const pieces = buffers.length > 1 ? withSmallJoined(buffers) : [...buffers];
+  const last = pieces.pop();
+  if (last === undefined) return;
+  if (pieces.length === 0) {
+    socket.write(last, written);
+    return;
+  }
+  socket.cork();
+  for (const piece of pieces) socket.write(piece);
+  socket.write(last, written);
+  socket.uncork();
+}
+
+function withSmallJoined(buffers: readonly Buffer[]): Buffer[] {
+  const pieces: Buffer[] = [];
+  let small: Buffer[] = [];
+  const join = () => {
+    if (small.length > 0) pieces.push(Buffer.concat(small));
+    small = [];
+  };
+  for (const buffer of buffers) {
+    if (buffer.length < COALESCE_BELOW_BYTES) {
+      small.push(buffer);
+    } else {
+      join();
+      pieces.push(buffer);
+    }
+  }
+  join();
+  return pieces;
+}

@@ -1,0 +1,153 @@
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { once } from "node:events";
+import { connect as connectTls, createServer as createTlsServer } from "node:tls";
+import type { TLSSocket } from "node:tls";
+import type { AddressInfo } from "node:net";
+import { describe, it } from "node:test";
+import type { TestContext } from "node:test";
+import { ManualClock, SeededRandom } from "@reachback/common/testing";
+import { SocketEnd } from "../../src/net/socket-end.ts";
+import { writeTogether } from "../../src/net/write-together.ts";
+import { MemorySocket } from "../http2/memory-socket.ts";
+
+const KIB = 1024;
+
+/** Both ends of a TLS connection that needs no certificates. */
+async function tlsPair(t: TestContext): Promise<{ near: TLSSocket; far: TLSSocket }> {
+  const ciphers = "PSK-AES128-GCM-SHA256";
+  const psk = Buffer.alloc(16, 7);
+  const server = createTlsServer({ ciphers, pskCallback: () => psk });
+  t.after(() => server.close());
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const accepted = once(server, "secureConnection") as Promise<[TLSSocket]>;
+  const near = connectTls({
+    ciphers,
+    host: "127.0.0.1",
+    port,
+    checkServerIdentity: () => undefined,
+    pskCallback: () => ({ psk, identity: "test" }),
+  });
+  const [far] = await accepted;
+  t.after(() => {
+    near.destroy();
+    far.destroy();
+  });
+  return { near, far };
+}
+
+describe("writeTogether()", () => {
+  it("delivers every byte in order over TLS, whatever waits there", async (t) => {
+    const { near, far } = await tlsPair(t);
+    const random = new SeededRandom(1);
+    const below = (limit: number) => Math.floor(random.fraction() * limit);
+    const sent = createHash("sha256");
+    const received = createHash("sha256");
+    let sentBytes = 0;
+    let receivedBytes = 0;
+    let writtenCount = 0;
+    far.on("data", (piece: Buffer) => {
+      received.update(piece);
+      receivedBytes += piece.length;
+    });
+    const all = once(far, "end");
+    const rounds = 200;
+    for (let round = 0; round < rounds; round++) {
+      const buffers = Array.from({ length: 1 + below(6) }, () =>
+        Buffer.alloc(below(2) === 0 ? below(60) : below(100 * KIB), round),
+      );
+      for (const buffer of buffers) {
+        sent.update(buffer);
+        sentBytes += buffer.length;
+      }
+      writeTogether(near, buffers, () => writtenCount++);
+      // Now and then it has all left, so that its memory is used again; else it waits in the socket.
+      if (below(3) === 0 && near.writableNeedDrain) await once(near, "drain");
+    }
+    near.end();
+    await all;
+    assert.equal(receivedBytes, sentBytes);
+    assert.equal(received.digest("hex"), sent.digest("hex"));
+    assert.equal(writtenCount, rounds);
+  });
+
+  it("joins small buffers, leaves large ones alone, and writes them all at once", () => {
+    const socket = new MemorySocket();
+    const large = Buffer.alloc(8 * KIB, "b");
+    writeTogether(socket.asSocket, [Buffer.from("a"), Buffer.from("a"), large, Buffer.from("c")]);
+    assert.equal(socket.writes.length, 1);
+    assert.deepEqual(
+      socket.writes[0]?.map((buffer) => buffer.length),
+      [2, large.length, 1],
+    );
+    assert.equal(socket.writes[0][1], large);
+  });
+
+  it("writes nothing where there is nothing", () => {
+    const socket = new MemorySocket();
+    writeTogether(socket.asSocket, []);
+    assert.deepEqual(socket.writes, []);
+  });
+});
+
+describe("what a SocketEnd makes one write of", () => {
+  function memoryEnd() {
+    const socket = new MemorySocket();
+    let takenBytes = 0;
+    const end = new SocketEnd(socket.asSocket, { closeStallMs: 1_000 }, new ManualClock(), {
+      data: () => undefined,
+      ended: () => undefined,
+      taken: (bytes) => {
+        takenBytes += bytes;
+      },
+      closed: () => undefined,
+    });
+    const sizes = () => socket.writes.map((buffers) => Buffer.concat(buffers).length);
+    return { end, sizes, takenBytes: () => takenBytes };
+  }
+  const turn = () => new Promise((resolve) => setImmediate(resolve));
+
+  it("is what large pieces come in one turn of the event loop", async () => {
+    const { end, sizes, takenBytes } = memoryEnd();
+    end.write(Buffer.alloc(16 * KIB));
+    end.write(Buffer.alloc(16 * KIB));
+    assert.deepEqual(sizes(), []);
+    await turn();
+    assert.deepEqual(sizes(), [32 * KIB]);
+    assert.equal(takenBytes(), 32 * KIB);
+  });
+
+  it("does not wait for the turn's end once there is enough", () => {
+    const { end, sizes } = memoryEnd();
+    for (let piece = 0; piece < 4; piece++) end.write(Buffer.alloc(16 * KIB));
+    assert.deepEqual(sizes(), [64 * KIB]);
+  });
+
+  it("does not wait with a small piece, nor with what is before it", () => {
+    const { end, sizes } = memoryEnd();
+    end.write(Buffer.alloc(64));
+    assert.deepEqual(sizes(), [64]);
+    const other = memoryEnd();
+    other.end.write(Buffer.alloc(16 * KIB));
+    other.end.write(Buffer.alloc(64));
+    assert.deepEqual(other.sizes(), [16 * KIB + 64]);
+  });
+
+  it("leaves in front of an end that comes in the same turn", async () => {
+    const { end, sizes } = memoryEnd();
+    end.write(Buffer.alloc(16 * KIB));
+    end.finish();
+    await turn();
+    assert.deepEqual(sizes(), [16 * KIB]);
+  });
+
+  it("is dropped by a reset in the same turn", async () => {
+    const { end, sizes } = memoryEnd();
+    end.write(Buffer.alloc(16 * KIB));
+    end.reset();
+    await turn();
+    assert.deepEqual(sizes(), []);
+  });
+});
