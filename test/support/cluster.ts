@@ -10,12 +10,14 @@ import type { AgentOptions, HostLookup } from "@reachback/agent";
 import { Client } from "@reachback/client";
 import { opensslCiphers, silentLogger, systemClock, systemRandom } from "@reachback/common";
 import type { Clock, Logger, LoggingOptions, Random, FlowOptions } from "@reachback/common";
-import { Server } from "@reachback/server";
-import type { ServerOptions } from "@reachback/server";
+import * as source from "@reachback/server";
+import type { RunningServer, ServerOptions } from "@reachback/server";
 import { createTestPki } from "./pki.ts";
 
 // The only place that wires a test topology. Everything listens on loopback, on ports and paths of
 // its own, and is stopped when the test ends.
+
+const BUILD = new URL("../../packages/server/dist/index.js", import.meta.url).href;
 
 const LOGGING: LoggingOptions = {
   verbosity: 4,
@@ -26,6 +28,15 @@ const LOGGING: LoggingOptions = {
   logDir: "",
   ignored: [],
 };
+
+/**
+ * Processes of each server: `npm run test:workers` sets it to 4. Agents have a tunnel to each, and the
+ * rest of a test sees no difference.
+ */
+export const WORKERS = Number(process.env["SERVER_WORKERS"] ?? 1);
+
+/** For a test whose expectation is that of one process. */
+export const ONLY_ALONE = WORKERS > 1 ? { skip: "counts what one process does" } : {};
 
 /** A folder for sockets, removed when the test ends. */
 export function temporaryFolder(t: TestContext): string {
@@ -52,7 +63,7 @@ export const TEST_FLOW: FlowOptions = {
 };
 
 export interface TestServer {
-  readonly server: Server;
+  readonly server: RunningServer;
   /** Sockets of the gRPC and the CONNECT frontend. */
   readonly grpcPath: string;
   readonly connectPath: string;
@@ -82,6 +93,8 @@ export async function startServer(
   const options: ServerOptions = {
     serverId: "server-1",
     serverCount: 1,
+    // A clock that a test moves is that of one process.
+    workers: clock === systemClock ? WORKERS : 1,
     frontends: [
       { protocol: "grpc", address: { kind: "unix", path: grpcPath } },
       { protocol: "http-connect", address: { kind: "unix", path: connectPath } },
@@ -129,7 +142,7 @@ export async function startServer(
     logging: LOGGING,
     ...overrides,
   };
-  const server = await Server.start(options, {
+  const server = await startWithWorkers(options, {
     clock,
     random: systemRandom,
     logger,
@@ -146,6 +159,24 @@ export async function startServer(
     healthPort: health,
     adminPort: admin,
   };
+}
+
+/** Workers run the build, as with the executable: it starts several times faster than the sources. */
+async function startWithWorkers(
+  options: ServerOptions,
+  ports: source.StartPorts,
+): Promise<RunningServer> {
+  if (options.workers === 1) return source.startServer(options, ports);
+  const build = (await import(BUILD)) as typeof source;
+  // They inherit how this process was started, which is for sources.
+  const execArgv = process.execArgv.splice(0);
+  let starting: Promise<RunningServer>;
+  try {
+    starting = build.startServer(options, ports);
+  } finally {
+    process.execArgv.push(...execArgv);
+  }
+  return starting;
 }
 
 export interface StartAgentOptions extends StartOptions {
@@ -216,17 +247,25 @@ export interface TestCluster extends TestServer {
   };
 }
 
-/** Start a server and an agent whose tunnel is up. */
+export interface ClusterOverrides {
+  readonly server?: Partial<ServerOptions>;
+  readonly agent?: Partial<AgentOptions>;
+}
+
+/** Start a server and an agent whose tunnels are up. */
 export async function startCluster(
   t: TestContext,
-  overrides: {
-    readonly server?: Partial<ServerOptions>;
-    readonly agent?: Partial<AgentOptions>;
-  } = {},
+  overrides: ClusterOverrides = {},
   options: StartOptions = {},
 ): Promise<TestCluster> {
   const testServer = await startServer(t, overrides.server, options);
-  const agent = await startAgent(t, testServer.agentPort, overrides.agent, options);
+  const ready: Partial<AgentOptions> = WORKERS > 1 ? { readyMinServers: "all" } : {};
+  const agent = await startAgent(
+    t,
+    testServer.agentPort,
+    { ...ready, ...overrides.agent },
+    options,
+  );
   await until(async () => (await statusOf(testServer.healthPort, "/readyz")) === 200);
   await until(() => agent.isReady);
   return { ...testServer, agent, clients: clientsOf(testServer) };

@@ -7,6 +7,7 @@ import { resetSocket } from "@reachback/common";
 import type { FlowOptions } from "@reachback/common";
 import { SeededRandom } from "@reachback/common/testing";
 import { TEST_FLOW, clientsOf, startCluster, startEndpoint } from "./cluster.ts";
+import type { ClusterOverrides } from "./cluster.ts";
 import { assertNothingLeft } from "./gauges.ts";
 
 const KIB = 1024;
@@ -187,10 +188,11 @@ export async function runRandomTransfers(
   seed: number,
   count: number,
   atATime: number,
+  overrides: ClusterOverrides = {},
 ): Promise<void> {
   const cluster = await startCluster(t, {
-    server: { flow: SMALL_WINDOWS },
-    agent: { flow: SMALL_WINDOWS },
+    server: { flow: SMALL_WINDOWS, ...overrides.server },
+    agent: { flow: SMALL_WINDOWS, ...overrides.agent },
   });
   const clients = clientsOf(cluster);
   const random = new SeededRandom(seed);

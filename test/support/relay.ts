@@ -9,7 +9,7 @@ export interface Relay {
   readonly port: number;
   /** Both ends see a reset (on a Unix socket, an end). */
   cut(): void;
-  /** Nothing is passed on any more, either way, and nobody is told. */
+  /** Nothing is passed on any more, either way, of new connections either, and nobody is told. */
   freeze(): void;
   thaw(): void;
 }
@@ -32,6 +32,7 @@ export async function startRelay(t: TestContext, target: number | string): Promi
     other().on("drain", () => {
       if (!frozen) socket.resume();
     });
+    if (frozen) socket.pause();
   };
   const server = createServer({ allowHalfOpen: true, noDelay: true }, (near) => {
     const far =

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
-import { statusOf, temporaryFolder, until } from "./cluster.ts";
+import { WORKERS, statusOf, temporaryFolder, until } from "./cluster.ts";
 import { createTestPki } from "./pki.ts";
 
 const PROGRAM = fileURLToPath(
@@ -52,6 +52,7 @@ export async function startServerProgram(
       "--health-bind-address=127.0.0.1",
       `--health-port=${healthPort}`,
       `--admin-port=${adminPort}`,
+      `--workers=${WORKERS}`,
       ...args,
     ],
     { stdio: ["ignore", "ignore", "inherit"], env: { PATH: process.env["PATH"] } },

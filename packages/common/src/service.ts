@@ -74,11 +74,10 @@ export async function runService<
     async (options) => {
       // Loaded here, because they take time that help, mistakes and the client library need not wait.
       const { createLogger } = await import("./log/pino-logger.ts");
-      const { ProcessMetrics } = await import("./metrics/process-metrics.ts");
       const identity = { program: program.name, version: program.version };
       const logger = createLogger(options.logging, identity, { clock: systemClock });
       try {
-        await serve(process, options, definition, logger, new ProcessMetrics());
+        await serve(process, options, definition, logger, await loadProcessMetrics());
         // The wait below does not keep the process alive.
         process.exitCode = 0;
         return 0;
@@ -87,6 +86,15 @@ export async function runService<
       }
     },
   );
+}
+
+/**
+ * Metrics of this process, for an executable that {@link runService} does not run. To be made once;
+ * loaded only then, because that takes time.
+ */
+export async function loadProcessMetrics(): Promise<ProcessMetrics> {
+  const { ProcessMetrics } = await import("./metrics/process-metrics.ts");
+  return new ProcessMetrics();
 }
 
 async function serve<Options>(

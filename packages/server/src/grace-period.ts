@@ -9,9 +9,9 @@ export interface GracePeriodOptions {
 
 /** What a server holds, for its log. */
 export interface HeldCounts {
-  tunnels(): number;
+  readonly tunnelCount: number;
   /** Connections and pending dials: the grace period is over when there are none. */
-  connections(): number;
+  readonly heldCount: number;
 }
 
 /** The time from the signal that stops a server until it cuts what is left. */
@@ -37,8 +37,8 @@ export class GracePeriod {
     const { gracefulShutdownTimeoutMs, shutdownDelayMs } = this.#options;
     const timeMs = Math.min(shutdownDelayMs, gracefulShutdownTimeoutMs);
     this.#logger.info("shutdown.draining", {
-      tunnels: this.#held.tunnels(),
-      connections: this.#held.connections(),
+      tunnels: this.#held.tunnelCount,
+      connections: this.#held.heldCount,
       acceptsForSeconds: timeMs / 1000,
     });
     await new Promise<void>((resolve) => this.#clock.schedule(timeMs, resolve));
@@ -47,9 +47,9 @@ export class GracePeriod {
   /** Resolves when nothing is open any more, or when the time is over. */
   async idle(): Promise<void> {
     const remainingMs = this.#deadlineMs - this.#clock.now();
-    if (this.#held.connections() > 0 && remainingMs > 0) {
+    if (this.#held.heldCount > 0 && remainingMs > 0) {
       this.#logger.info("shutdown.waiting", {
-        connections: this.#held.connections(),
+        connections: this.#held.heldCount,
         seconds: Math.round(remainingMs / 1000),
       });
       await new Promise<void>((resolve) => {
@@ -60,7 +60,7 @@ export class GracePeriod {
         };
       });
     }
-    const connections = this.#held.connections();
+    const connections = this.#held.heldCount;
     if (connections === 0) return;
     this.#logger.warn("shutdown.cutting", {
       connections,
@@ -70,6 +70,6 @@ export class GracePeriod {
 
   /** A connection, or a dial, is over. */
   connectionEnded(): void {
-    if (this.#held.connections() === 0) this.#finish?.();
+    if (this.#held.heldCount === 0) this.#finish?.();
   }
 }

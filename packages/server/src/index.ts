@@ -1,4 +1,4 @@
 export { resolveServerOptions, serverProgram } from "./options.ts";
 export type { ServerOptions } from "./options.ts";
-export { Server } from "./server.ts";
-export type { ServerPorts } from "./server.ts";
+export { startServer } from "./start-server.ts";
+export type { RunningServer, StartPorts } from "./start-server.ts";

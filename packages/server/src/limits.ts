@@ -28,6 +28,42 @@ export const FRONTEND_HTTP2: Http2Limits = {
   writeHighWaterBytes: 256 * KIB,
 };
 
+/** HTTP/2 between workers, a stream for each dial that is handed over. There is no way to bridge. */
+export const NEIGHBOUR_HTTP2: Http2Limits = { ...FRONTEND_HTTP2, streamWindowBytes: 256 * KIB };
+
+/** What waits at a worker for the client of a dial that it has handed over, before its stream waits. */
+export const HANDED_QUEUE_BYTES = 64 * KIB;
+
+/** To connect to another worker. */
+export const NEIGHBOUR_CONNECT_TIMEOUT_MS = 2_000;
+
+/** For a worker's answer to the primary; what it said last counts then. */
+export const WORKER_ANSWER_TIMEOUT_MS = 2_000;
+
+/** From the start of a worker to its being ready. */
+export const WORKER_START_TIMEOUT_MS = 30_000;
+
+/** Before a worker that has died is replaced: the first wait, and the longest. */
+export const WORKER_RESTART = { initialMs: 100, capMs: 10_000, factor: 2, jitter: 0.1 };
+
+/** A worker that has lived so long died of something new. */
+export const WORKER_SETTLED_MS = 60_000;
+
+/** For a worker to end whatever it has open and itself; then it is killed. */
+export const WORKER_END_TIMEOUT_MS = 8_000;
+
+/** Accepted sockets that wait for one worker to take them; beyond, others get them. */
+export const WORKER_MAX_WAITING_SOCKETS = 512;
+
+/** Messages that wait for one worker; one that leaves as many unread is replaced. */
+export const WORKER_MAX_WAITING_MESSAGES = 65_536;
+
+/** Log lines of a worker that wait for the primary; beyond, they are dropped and counted. */
+export const WORKER_MAX_WAITING_LINES = 4_096;
+
+/** More workers than this help nobody. */
+export const MAX_WORKERS = 64;
+
 /** Sockets of CONNECT clients. */
 export const CONNECT_SOCKET: SocketEndLimits = { closeStallMs: 10_000 };
 

@@ -21,10 +21,17 @@ import { TLS_HANDSHAKE_TIMEOUT_MS } from "./limits.ts";
 import type { ServerOptions } from "./options.ts";
 import type { FrontendSpec } from "./options/frontend-spec.ts";
 
+/** Opens a listener; {@link SocketListener.open} unless workers share one. */
+export type OpenListener = (
+  options: SocketListenerOptions,
+  handler: SocketListenerHandler,
+) => Promise<SocketListener>;
+
 /** What opening a listener needs from the server around it. */
 export interface ListenerPorts {
   readonly clock: Clock;
   readonly logger: Logger;
+  readonly openListener?: OpenListener;
   /** A listener shows this certificate. @param listener - `agents` or `frontend`. */
   certificateLoaded?(listener: "agents" | "frontend", leaf: CertificateFacts): void;
 }
@@ -59,6 +66,7 @@ export async function openFrontendListener(
         unix,
         `failed to get uds listener: failed to listen(unix) name ${address.path}`,
         handler,
+        ports,
       );
     }
     const alpn = protocol === "grpc" ? "h2" : "http/1.1";
@@ -82,6 +90,7 @@ export async function openFrontendListener(
       },
       `failed to listen on ${joinHostPort(address.host, address.port)}`,
       handler,
+      ports,
     );
   });
 }
@@ -121,6 +130,7 @@ export async function openAgentListener(
       },
       `failed to listen on ${joinHostPort(host, port)}`,
       handler,
+      ports,
     );
   });
 }
@@ -167,9 +177,12 @@ async function open(
   options: SocketListenerOptions,
   what: string,
   handler: SocketListenerHandler,
+  { openListener }: ListenerPorts,
 ): Promise<SocketListener> {
   try {
-    return await SocketListener.open(options, handler);
+    return openListener === undefined
+      ? await SocketListener.open(options, handler)
+      : await openListener(options, handler);
   } catch (error) {
     if (!(error instanceof ListenError)) throw error;
     throw new StartError(`${what}: ${error.message}`, { cause: error });

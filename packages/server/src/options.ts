@@ -30,6 +30,8 @@ export interface ServerOptions extends DialLimits {
   readonly serverId: string;
   /** How many servers agents are told there are. */
   readonly serverCount: number;
+  /** Processes that share the listeners; each is a server of its own to agents. */
+  readonly workers: number;
 
   /** All frontends, the one from `--mode` and its companions first. Never empty. */
   readonly frontends: readonly FrontendSpec[];
@@ -118,6 +120,7 @@ export function resolveServerOptions(flags: ServerFlags, ports: OptionPorts): Se
   return deepFreeze<ServerOptions>({
     serverId: values["server-id"] === "" ? ports.random.uuid() : values["server-id"],
     serverCount: values["server-count"],
+    workers: values.workers,
 
     frontends: [firstFrontend(values), ...values.frontend],
     unixSocketMode: values["uds-mode"],

@@ -1,17 +1,10 @@
-import type { Socket } from "node:net";
-import {
-  GrpcServer,
-  MetricRegistry,
-  OpsListener,
-  metricsRoute,
-  profilingRoutes,
-  serverHealthRoutes,
-  WindowBudget,
-} from "@reachback/common";
+import { GrpcServer, MetricRegistry, WindowBudget } from "@reachback/common";
 import type {
   CertificateFacts,
   Clock,
+  FamilyReading,
   FamilyTextSource,
+  FlowPorts,
   KubernetesClient,
   Logger,
   Random,
@@ -23,26 +16,17 @@ import { BackendRegistry } from "./backend/backend-registry.ts";
 import { ConnectService } from "./backend/connect-service.ts";
 import type { ConnectionPorts } from "./dial/connection.ts";
 import { DialBroker } from "./dial/dial-broker.ts";
-import { ConnectFrontend } from "./frontend/connect-frontend.ts";
-import { GrpcFrontend } from "./frontend/grpc-frontend.ts";
+import { Frontends } from "./frontend/frontends.ts";
 import { GracePeriod } from "./grace-period.ts";
-import {
-  AGENT_HTTP2,
-  CONNECT_SOCKET,
-  FIRST_REQUEST_TIMEOUT_MS,
-  FRONTEND_HTTP2,
-  HEAD_TIMEOUT_MS,
-  FRONTEND_KEEPALIVE_TIMEOUT_MS,
-  MAX_CONNECT_HEAD_BYTES,
-  REFUSAL_LINGER_MS,
-  STOP_LINGER_MS,
-} from "./limits.ts";
-import { openAgentListener, openFrontendListener } from "./listeners.ts";
-import type { ListenerPorts } from "./listeners.ts";
+import { AGENT_HTTP2, FIRST_REQUEST_TIMEOUT_MS, STOP_LINGER_MS } from "./limits.ts";
+import { openAgentListener } from "./listeners.ts";
+import type { ListenerPorts, OpenListener } from "./listeners.ts";
 import { ServerMetrics } from "./metrics.ts";
 import type { ServerOptions } from "./options.ts";
-import type { FrontendProtocol } from "./options/frontend-spec.ts";
+import { OpsListeners } from "./ops-listeners.ts";
 import { serverReadinessChecks } from "./readiness.ts";
+import { HandInService } from "./workers/hand-in-service.ts";
+import type { ProxyStrategy } from "./options/proxy-strategies.ts";
 
 export interface ServerPorts {
   readonly clock: Clock;
@@ -54,31 +38,48 @@ export interface ServerPorts {
   readonly version?: string;
   /** The environment: where a pod's apiserver is. */
   readonly env?: Readonly<Record<string, string | undefined>>;
+  /** This server is one of several workers. */
+  readonly worker?: WorkerPorts;
+}
+
+/** What a worker has another way than a server that is alone. */
+export interface WorkerPorts {
+  /** Its sockets come from the primary. */
+  readonly openListener: OpenListener;
+  /** Where its neighbours hand in dials. */
+  readonly handInPath: string;
+}
+
+/** What a worker tells the primary of itself. */
+export interface ServerState {
+  readonly metrics: readonly FamilyReading[];
+  readonly keyCounts: ReadonlyMap<ProxyStrategy, number>;
+  /** Of this process's clock. */
+  readonly lastDialAtMs: number | undefined;
 }
 
 /** A proxy server: its listeners, and everything behind them. */
 export class Server {
   readonly #options: ServerOptions;
   readonly #ports: ServerPorts;
-  readonly #registry: BackendRegistry;
+  /** Where agents are; a worker's neighbours add theirs. */
+  readonly registry: BackendRegistry;
+  /** What all tunnels share. */
+  readonly flowPorts: FlowPorts;
   readonly #broker: DialBroker;
-  readonly #grpcFrontend: GrpcFrontend;
-  readonly #connectFrontend: ConnectFrontend;
-  readonly #frontendGrpcServer: GrpcServer;
+  readonly #frontends: Frontends;
   readonly #agentGrpcServer: GrpcServer;
   readonly #metricRegistry = new MetricRegistry();
   readonly #metrics: ServerMetrics;
   readonly #duties: ApiserverDuties;
   readonly #connectService: ConnectService;
 
-  readonly #frontendListeners: SocketListener[] = [];
   #agentListener: SocketListener | undefined;
-  #healthListener: OpsListener | undefined;
-  #adminListener: OpsListener | undefined;
+  readonly #opsListeners = new OpsListeners();
+  readonly #handIn: HandInService | undefined;
   readonly #certificates = new Map<string, CertificateFacts>();
   #stopped: Promise<void> | undefined;
-  /** Set once the server stops. */
-  #gracePeriod: GracePeriod | undefined;
+  #connectionEnded: (() => void) | undefined;
 
   private constructor(
     options: ServerOptions,
@@ -91,46 +92,26 @@ export class Server {
     this.#metrics = new ServerMetrics(this.#metricRegistry);
     if (ports.processMetrics !== undefined) this.#metricRegistry.addSource(ports.processMetrics);
 
-    this.#registry = new BackendRegistry(options.proxyStrategies, { zone: options.zone, random });
+    this.registry = new BackendRegistry(options.proxyStrategies, { zone: options.zone, random });
     const connectionPorts: ConnectionPorts = {
       clock,
       metrics: this.#metrics,
       logger,
       halfCloseTimeoutMs: options.flow.halfCloseTimeoutMs,
       connectionEnded: () => {
-        this.#gracePeriod?.connectionEnded();
+        this.#connectionEnded?.();
       },
     };
-    const broker = new DialBroker(this.#registry, options, connectionPorts);
+    const broker = new DialBroker(this.registry, options, connectionPorts);
     this.#broker = broker;
-    this.#grpcFrontend = new GrpcFrontend(broker, this.#metrics);
-    this.#connectFrontend = new ConnectFrontend(
-      {
-        headTimeoutMs: HEAD_TIMEOUT_MS,
-        maxHeadBytes: MAX_CONNECT_HEAD_BYTES,
-        lingerMs: REFUSAL_LINGER_MS,
-        socketLimits: CONNECT_SOCKET,
-      },
-      broker,
-      clock,
-      random,
-    );
-    this.#frontendGrpcServer = new GrpcServer(
-      {
-        services: { ProxyService: { Proxy: this.#grpcFrontend.proxy } },
-        limits: FRONTEND_HTTP2,
-        keepalive: {
-          intervalMs: options.frontendKeepaliveTimeMs,
-          timeoutMs: FRONTEND_KEEPALIVE_TIMEOUT_MS,
-        },
-        firstRequestTimeoutMs: FIRST_REQUEST_TIMEOUT_MS,
-      },
-      clock,
-    );
-    const flowPorts = {
+    this.#frontends = new Frontends(options, broker, { clock, random, metrics: this.#metrics });
+    this.flowPorts = {
       limits: options.flow.limits,
       budget: new WindowBudget(options.flow.processWindowBytes),
     };
+    if (ports.worker !== undefined) {
+      this.#handIn = new HandInService(this.registry, options, connectionPorts);
+    }
     this.#duties = new ApiserverDuties(options, {
       ...ports,
       kubernetes,
@@ -139,9 +120,9 @@ export class Server {
     });
     this.#connectService = new ConnectService(
       options,
-      this.#registry,
+      this.registry,
       connectionPorts,
-      flowPorts,
+      this.flowPorts,
       random,
       this.#duties.authenticator,
     );
@@ -180,10 +161,34 @@ export class Server {
   /** Ports that were bound, for whoever asked for any free one: frontends in their order. */
   get ports(): { frontends: number[]; agent: number; health: number; admin: number } {
     return {
-      frontends: this.#frontendListeners.map((listener) => listener.port),
+      frontends: this.#frontends.ports,
       agent: this.#agentListener?.port ?? 0,
-      health: this.#healthListener?.port ?? 0,
-      admin: this.#adminListener?.port ?? 0,
+      health: this.#opsListeners.healthPort,
+      admin: this.#opsListeners.adminPort,
+    };
+  }
+
+  /** Tunnels of agents. */
+  get tunnelCount(): number {
+    return this.registry.backends.size;
+  }
+
+  /** Connections and pending dials, those of neighbours included. */
+  get heldCount(): number {
+    return this.#broker.heldCount + (this.#handIn?.heldCount ?? 0);
+  }
+
+  /** Call `listener` whenever a connection or a dial is over. For one owner: whoever stops the server. */
+  onConnectionEnded(listener: () => void): void {
+    this.#connectionEnded = listener;
+  }
+
+  /** For whoever answers for several servers. */
+  get state(): ServerState {
+    return {
+      metrics: this.#metricRegistry.readings(),
+      keyCounts: this.registry.keyCounts(),
+      lastDialAtMs: this.#metrics.lastDialAtMs,
     };
   }
 
@@ -207,17 +212,12 @@ export class Server {
     });
     const listenerPorts: ListenerPorts = {
       ...ports,
+      ...(ports.worker === undefined ? {} : { openListener: ports.worker.openListener }),
       certificateLoaded: (listener, leaf) => this.#certificates.set(listener, leaf),
     };
-    for (const spec of options.frontends) {
-      const accept = this.#acceptorOf(spec.protocol);
-      const listener = await openFrontendListener(spec, options, accept, listenerPorts);
-      this.#frontendListeners.push(listener);
-      ports.logger.info("listener.opened", {
-        listener: `${spec.protocol} frontend`,
-        address: listener.name,
-      });
-    }
+    await this.#frontends.open(listenerPorts, (name, listener) => {
+      this.#opened(name, listener);
+    });
     this.#agentListener = await openAgentListener(
       options,
       (socket) => {
@@ -225,42 +225,30 @@ export class Server {
       },
       listenerPorts,
     );
-    ports.logger.info("listener.opened", { listener: "agents", address: this.#agentListener.name });
+    this.#opened("agents", this.#agentListener);
     this.#duties.start();
-    this.#adminListener = await OpsListener.open(
-      {
-        name: "admin server",
-        host: options.adminBindAddress,
-        port: options.adminPort,
-        routes: [
-          metricsRoute(this.#metricRegistry),
-          ...profilingRoutes(
-            { enabled: options.enableProfiling, contention: options.enableContentionProfiling },
-            ports,
-          ),
-        ],
-      },
-      ports,
-    );
-    this.#healthListener = await OpsListener.open(
-      {
-        name: "health server",
-        host: options.healthBindAddress,
-        port: options.healthPort,
-        routes: [
-          ...serverHealthRoutes(this.#readinessChecks()),
-          metricsRoute(this.#metricRegistry),
-        ],
-      },
-      ports,
-    );
+    if (ports.worker === undefined) {
+      await this.#opsListeners.open(
+        options,
+        { metricRegistry: this.#metricRegistry, readinessChecks: this.#readinessChecks() },
+        ports,
+      );
+    } else {
+      await this.#handIn?.open(ports.worker.handInPath);
+    }
+  }
+
+  #opened(listener: string, { name }: SocketListener): void {
+    // A worker's are the primary's.
+    if (this.#ports.worker !== undefined) return;
+    this.#ports.logger.info("listener.opened", { listener, address: name });
   }
 
   #readinessChecks(): readonly ReadinessCheck[] {
     return serverReadinessChecks(
       {
-        isStopping: () => this.#gracePeriod !== undefined,
-        keyCounts: () => this.#registry.keyCounts(),
+        isStopping: () => this.#stopped !== undefined,
+        keyCounts: () => this.registry.keyCounts(),
         required: this.#options.readyStrategies,
         certificates: () => this.#certificates,
         lastDialAtMs: () => this.#metrics.lastDialAtMs,
@@ -269,49 +257,53 @@ export class Server {
     );
   }
 
-  #acceptorOf(protocol: FrontendProtocol): (socket: Socket) => void {
-    return protocol === "grpc"
-      ? (socket) => {
-          this.#frontendGrpcServer.accept(socket);
-        }
-      : (socket) => {
-          this.#connectFrontend.accept(socket);
-        };
-  }
-
   async #stop(): Promise<void> {
     const { clock, logger } = this.#ports;
-    const held = {
-      tunnels: () => this.#registry.backends.size,
-      connections: () => this.#broker.heldCount,
-    };
-    this.#gracePeriod = new GracePeriod(this.#options, held, clock, logger);
+    const gracePeriod = new GracePeriod(this.#options, this, clock, logger);
+    this.onConnectionEnded(() => {
+      gracePeriod.connectionEnded();
+    });
+    if (this.#options.gracefulShutdownTimeoutMs > 0) {
+      this.leave();
+      await gracePeriod.acceptTime();
+    }
+    this.acceptNoMore();
+    await gracePeriod.idle();
+    await this.end();
+  }
+
+  // The steps of a stop. Of several workers it is the primary that takes them, all at once.
+
+  /** Tell agents that the server is about to leave; everything is served as before. */
+  leave(): void {
     // Agents that count leases must not wait for a server that goes.
     void this.#duties.leave();
-    if (this.#options.gracefulShutdownTimeoutMs > 0) {
-      this.#connectService.leave();
-      await this.#gracePeriod.acceptTime();
-    }
-    const unpublished = this.#duties.stop();
-    for (const listener of this.#frontendListeners) listener.close();
+    this.#connectService.leave();
+  }
+
+  /** Take no more sockets, agents and calls; what is open, and dials that neighbours hand in, go on. */
+  acceptNoMore(): void {
+    void this.#duties.stop();
     this.#agentListener?.close();
-    this.#connectFrontend.close();
     // Frontends are asked to go elsewhere. Agents are not: Go's take it for the end of the tunnel.
-    this.#frontendGrpcServer.close();
-    await this.#gracePeriod.idle();
-    // From here on everything ends, each with its last word: agents first, because what ends there
-    // is what frontends are told.
-    for (const backend of [...this.#registry.backends]) backend.end();
+    this.#frontends.close();
+  }
+
+  /** End whatever is open, each with its last word. Resolves when nothing is left. */
+  async end(): Promise<void> {
+    this.acceptNoMore();
+    // Agents first, because what ends there is what frontends are told.
+    for (const backend of [...this.registry.backends]) backend.end();
     this.#broker.end();
-    this.#grpcFrontend.end();
+    this.#frontends.end();
+    this.#handIn?.end();
     this.#agentGrpcServer.close();
-    const listeners = [this.#agentListener, ...this.#frontendListeners];
-    const empty = listeners.flatMap((listener) => listener?.whenEmpty() ?? []);
+    const sockets = [this.#agentListener, this.#frontends];
+    const empty = sockets.flatMap((some) => some?.whenEmpty() ?? []);
     await this.#within(STOP_LINGER_MS, Promise.all(empty));
-    await unpublished;
+    await this.#duties.stop();
     this.#destroy();
-    await this.#healthListener?.close();
-    await this.#adminListener?.close();
+    await this.#opsListeners.close();
   }
 
   /** Resolves with `event`, or after `timeoutMs`. */
@@ -328,23 +320,21 @@ export class Server {
   #destroy(): void {
     void this.#duties.stop();
     this.#agentGrpcServer.destroy();
-    this.#frontendGrpcServer.destroy();
-    this.#connectFrontend.destroy();
-    for (const listener of this.#frontendListeners) listener.destroy();
+    this.#frontends.destroy();
     this.#agentListener?.destroy();
-    void this.#healthListener?.close();
-    void this.#adminListener?.close();
+    this.#handIn?.destroy();
+    void this.#opsListeners.close();
   }
 
   #provideGauges(): void {
-    const registry = this.#registry;
+    const { registry } = this;
     this.#metrics.gauges({
       grpcConnections: () =>
         new Map([
-          ["Proxy", this.#grpcFrontend.streamCount],
+          ["Proxy", this.#frontends.streamCount],
           ["Connect", registry.backends.size],
         ]),
-      httpConnections: () => this.#connectFrontend.requestCount,
+      httpConnections: () => this.#frontends.requestCount,
       pendingDials: () => this.#broker.pendingDialCount,
       establishedConnections: () => registry.connectionCount(),
       readyBackends: () => registry.keyCounts(),

@@ -93,6 +93,7 @@ export class FakeFrontend implements FrontendEnd {
 }
 
 const NO_OWNER: BackendOwner = {
+  backendDraining: () => undefined,
   backendLeaving: () => undefined,
   backendClosed: () => undefined,
 };

@@ -147,6 +147,7 @@ const OUR_FLAGS = [
   "process-window",
   "stall-timeout",
   "half-close-timeout",
+  "workers",
   "zone",
 ];
 
@@ -429,6 +430,19 @@ describe("validation of the server's flags", () => {
     ]);
   });
 
+  it("must have from 1 to 64 workers, and an id that leaves room for their number", async () => {
+    for (const count of [0, -1, 65]) {
+      assert.deepEqual(await problemsOf(...UDS, `--workers=${count}`), [
+        `workers must be from 1 to 64, got ${count}`,
+      ]);
+    }
+    const id = `--server-id=${"a".repeat(227)}`;
+    const lease = [...UDS, "--enable-lease-controller", id];
+    assert.equal((await optionsFor(...lease)).serverId.length, 227);
+    const [problem = ""] = await problemsOf(...lease, "--workers=16");
+    assert.match(problem, /cannot name a lease: use at most 224 /);
+  });
+
   const ADDRESS =
     "the address must be unix:PATH, HOST:PORT or [IPV6]:PORT, with a port from 1 to 65535";
   const PROTOCOL =
@@ -479,6 +493,7 @@ describe("the server's options", () => {
     assert.deepEqual(await optionsFor(...TCP), {
       serverId: new SeededRandom(1).uuid(),
       serverCount: 1,
+      workers: 1,
       frontends: [{ protocol: "grpc", address: { kind: "tcp", host: "", port: 8090 } }],
       unixSocketMode: 0o770,
       deleteExistingUnixSocket: true,

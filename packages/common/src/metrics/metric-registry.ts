@@ -1,4 +1,6 @@
 import { familyText } from "./exposition.ts";
+import { readFamily } from "./family-reading.ts";
+import type { FamilyReading } from "./family-reading.ts";
 import type { MetricFamily } from "./metric-family.ts";
 
 /** The content type under which {@link MetricRegistry.exposition} is served. */
@@ -31,6 +33,11 @@ export class MetricRegistry {
   /** Add families of another library, whose names must differ from all others. */
   addSource(source: FamilyTextSource): void {
     this.#sources.push(source);
+  }
+
+  /** The families of this registry as they are now, without those of {@link addSource}. */
+  readings(): FamilyReading[] {
+    return Array.from(this.#families.values(), readFamily);
   }
 
   /** All families that have a series, by name, in the Prometheus text format 0.0.4. */

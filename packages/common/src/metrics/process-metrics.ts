@@ -1,5 +1,5 @@
 import { readdir, stat } from "node:fs/promises";
-import { Gauge, Registry, collectDefaultMetrics } from "prom-client";
+import { AggregatorRegistry, Gauge, Registry, collectDefaultMetrics } from "prom-client";
 import type { FamilyTextSource } from "./metric-registry.ts";
 
 const OPEN_FDS = "process_open_fds";
@@ -42,17 +42,23 @@ export class ProcessMetrics implements FamilyTextSource {
     this.#replaceOpenFds();
   }
 
-  async texts(): Promise<ReadonlyMap<string, string>> {
-    return new Map(
-      await Promise.all(
-        this.#registry
-          .getMetricsAsArray()
-          .map(
-            async ({ name }) =>
-              [name, `${await this.#registry.getSingleMetricAsString(name)}\n`] as const,
-          ),
-      ),
-    );
+  texts(): Promise<ReadonlyMap<string, string>> {
+    return textsOf(this.#registry);
+  }
+
+  /** The families as plain values, which may go to another process: see {@link textsWith}. */
+  readings(): Promise<readonly object[]> {
+    return this.#registry.getMetricsAsJSON();
+  }
+
+  /**
+   * The families of this process and of others together: sums, and averages of delays. What cannot be
+   * put together, such as a start time, is this process's.
+   */
+  async textsWith(others: readonly (readonly object[])[]): Promise<ReadonlyMap<string, string>> {
+    const all = [await this.readings(), ...others];
+    const together = await textsOf(AggregatorRegistry.aggregate(all));
+    return new Map([...(await this.texts()), ...together]);
   }
 
   /** prom-client's own reads the folder synchronously: 7 ms of standstill at 10 000 sockets. */
@@ -69,6 +75,18 @@ export class ProcessMetrics implements FamilyTextSource {
       },
     });
   }
+}
+
+async function textsOf(registry: Registry): Promise<ReadonlyMap<string, string>> {
+  return new Map(
+    await Promise.all(
+      registry
+        .getMetricsAsArray()
+        .map(
+          async ({ name }) => [name, `${await registry.getSingleMetricAsString(name)}\n`] as const,
+        ),
+    ),
+  );
 }
 
 /** Since Linux 6.2 the size of the folder is the number of its entries; before, it is 0. */

@@ -29,6 +29,11 @@ export interface SocketListenerOptions {
   readonly requiredAlpn?: string;
   /** How long a TLS handshake may take, in milliseconds. */
   readonly handshakeTimeoutMs: number;
+  /**
+   * Sockets are accepted for another process: they are plain, nothing is read of them here, and the
+   * handler alone has them. @defaultValue false
+   */
+  readonly isForAnother?: boolean;
 }
 
 export interface SocketListenerHandler {
@@ -97,6 +102,19 @@ export class SocketListener {
     return new SocketListener(server, sockets, address, file);
   }
 
+  /** A listener that does not listen: another process does, and its sockets come by {@link feed}. */
+  static unbound(options: SocketListenerOptions, handler: SocketListenerHandler): SocketListener {
+    const sockets = new Set<Socket>();
+    const server = makeServer(options, handler, sockets);
+    return new SocketListener(server, sockets, options.address, undefined);
+  }
+
+  /** Take over a socket that another process has accepted. */
+  feed(socket: Socket): void {
+    socket.allowHalfOpen = true;
+    this.#server.emit("connection", socket);
+  }
+
   /** `host:port` with the port really bound, or the path. */
   get name(): string {
     if (this.#address.kind === "unix") return this.#address.path;
@@ -150,6 +168,11 @@ function makeServer(
     socket.once("close", () => sockets.delete(socket));
   };
 
+  if (options.isForAnother === true) {
+    return createServer({ ...socketOptions, pauseOnConnect: true }, (socket) => {
+      handler.accepted(socket);
+    });
+  }
   if (options.tls === undefined) {
     return createServer(socketOptions, (socket) => {
       track(socket);

@@ -7,16 +7,22 @@ const alive: OpsHandler = () => ({ status: 200, body: "ok" });
 /**
  * `/healthz`, `/livez`, `/ready` and `/readyz` of the server's health port. Like upstream's, a server
  * that is not ready answers 500 with the reasons alone; every check has its line if `?verbose` asks.
+ *
+ * @param refresh - Brings what the checks look at up to date, before they do.
  */
-export function serverHealthRoutes(checks: readonly ReadinessCheck[]): readonly OpsRoute[] {
-  return routes((request) =>
-    readiness(checks, request, (failed) => ({
+export function serverHealthRoutes(
+  checks: readonly ReadinessCheck[],
+  refresh?: () => Promise<void>,
+): readonly OpsRoute[] {
+  return routes(async (request) => {
+    await refresh?.();
+    return readiness(checks, request, (failed) => ({
       status: 500,
       body: request.query.has("verbose")
         ? undefined
         : failed.map(({ detail }) => detail).join("\n"),
-    })),
-  );
+    }));
+  });
 }
 
 /**

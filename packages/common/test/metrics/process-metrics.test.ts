@@ -13,10 +13,13 @@ const SCRAPE_ONCE = `
   import { MetricRegistry } from "../../src/metrics/metric-registry.ts";
   import { ProcessMetrics } from "../../src/metrics/process-metrics.ts";
   const registry = new MetricRegistry();
-  registry.addSource(new ProcessMetrics());
+  const metrics = new ProcessMetrics();
+  registry.addSource(metrics);
   const exposition = await registry.exposition();
   const openFds = readdirSync("/proc/self/fd").length - 1;
-  console.log(JSON.stringify({ exposition, openFds }));
+  const three = await metrics.textsWith([await metrics.readings(), await metrics.readings()]);
+  const together = [...three.values()].join("");
+  console.log(JSON.stringify({ exposition, openFds, together }));
 `;
 
 describe("ProcessMetrics", () => {
@@ -26,8 +29,14 @@ describe("ProcessMetrics", () => {
       [...process.execArgv, "--input-type=module", "-e", SCRAPE_ONCE],
       { cwd: import.meta.dirname, timeout: 20_000 },
     );
-    const { exposition, openFds } = JSON.parse(stdout) as { exposition: string; openFds: number };
-    const values = new Map(readExposition(exposition).map(({ name, value }) => [name, value]));
+    const { exposition, openFds, together } = JSON.parse(stdout) as {
+      exposition: string;
+      openFds: number;
+      together: string;
+    };
+    const valuesOf = (text: string) =>
+      new Map(readExposition(text).map(({ name, value }) => [name, value]));
+    const values = valuesOf(exposition);
     for (const name of [
       "process_cpu_seconds_total",
       "process_resident_memory_bytes",
@@ -41,5 +50,11 @@ describe("ProcessMetrics", () => {
     }
     assert.ok(Math.abs((values.get("process_open_fds") ?? -1) - openFds) <= 2);
     assert.equal(values.has("nodejs_active_handles"), false);
+    const sums = valuesOf(together);
+    assert.deepEqual([...sums.keys()].sort(), [...values.keys()].sort());
+    const memory = (of: Map<string, number>) => of.get("process_resident_memory_bytes") ?? 0;
+    assert.ok(memory(sums) > 2.5 * memory(values));
+    const startOf = (of: Map<string, number>) => of.get("process_start_time_seconds");
+    assert.equal(startOf(sums), startOf(values));
   });
 });

@@ -1,8 +1,8 @@
 import type { Random } from "@reachback/common";
-import type { Backend, Standing } from "./backend.ts";
+import type { Candidate, Standing } from "./candidate.ts";
 
 /** Whether a backend may be chosen at all, for this dial. */
-export type IsUsable = (backend: Backend) => boolean;
+export type IsUsable = (backend: Candidate) => boolean;
 
 /** Random picks in a large pool before all its agents are looked at. */
 const MAX_PICKS = 8;
@@ -16,7 +16,7 @@ const DUPLICATE_MS = 2_000;
 interface Agent {
   readonly agentId: string;
   /** Oldest first. */
-  readonly tunnels: Backend[];
+  readonly tunnels: Candidate[];
 }
 
 /** Agents that may take the same dials. */
@@ -34,7 +34,7 @@ export class AgentPool {
     return this.#agents.length;
   }
 
-  add(backend: Backend): void {
+  add(backend: Candidate): void {
     const agent = this.#byId.get(backend.agentId);
     if (agent === undefined) {
       const added = { agentId: backend.agentId, tunnels: [backend] };
@@ -46,7 +46,7 @@ export class AgentPool {
     }
   }
 
-  remove(backend: Backend): void {
+  remove(backend: Candidate): void {
     const agent = this.#byId.get(backend.agentId);
     const at = agent?.tunnels.indexOf(backend) ?? -1;
     if (agent === undefined || at < 0) return;
@@ -59,7 +59,7 @@ export class AgentPool {
   }
 
   /** The less busy of two random agents of that standing, or `undefined` if there is none. */
-  choose(standing: Standing, isUsable: IsUsable): Backend | undefined {
+  choose(standing: Standing, isUsable: IsUsable): Candidate | undefined {
     const picked = this.#pickSome(standing, isUsable);
     if (picked !== undefined) return picked;
     // A small pool, or one where hardly anybody is fit: look at all.
@@ -73,10 +73,10 @@ export class AgentPool {
   }
 
   /** As {@link choose}, without a look at all of a large pool. */
-  #pickSome(standing: Standing, isUsable: IsUsable): Backend | undefined {
+  #pickSome(standing: Standing, isUsable: IsUsable): Candidate | undefined {
     const count = this.#agents.length;
     if (count <= MAX_PICKS) return undefined;
-    let first: Backend | undefined;
+    let first: Candidate | undefined;
     for (let pick = 0; pick < MAX_PICKS; pick++) {
       const agent = this.#agents[Math.floor(this.#random.fraction() * count)];
       const backend = agent === undefined ? undefined : tunnelOf(agent, standing, isUsable);
@@ -93,8 +93,12 @@ export class AgentPool {
  * that has come to stay if nothing was heard from the older since: that one may be left over from a
  * machine that lost its power.
  */
-function tunnelOf({ tunnels }: Agent, standing: Standing, isUsable: IsUsable): Backend | undefined {
-  let chosen: Backend | undefined;
+function tunnelOf(
+  { tunnels }: Agent,
+  standing: Standing,
+  isUsable: IsUsable,
+): Candidate | undefined {
+  let chosen: Candidate | undefined;
   for (const tunnel of tunnels) {
     if (tunnel.standing !== standing || !isUsable(tunnel)) continue;
     if (chosen === undefined || (chosen.isSilent && tunnel.ageMs >= DUPLICATE_MS)) chosen = tunnel;
@@ -103,7 +107,7 @@ function tunnelOf({ tunnels }: Agent, standing: Standing, isUsable: IsUsable): B
 }
 
 /** Of two that are as busy, the one that was chosen longer ago: so equal agents get equal shares. */
-function lessBusy(one: Backend, other: Backend): Backend {
+function lessBusy(one: Candidate, other: Candidate): Candidate {
   const difference = one.load - other.load;
   if (difference !== 0) return difference < 0 ? one : other;
   return one.lastChosen <= other.lastChosen ? one : other;

@@ -15,19 +15,17 @@ import type {
 } from "@reachback/common";
 import type { Connection } from "../dial/connection.ts";
 import type { ConnectionPorts, ConnectionTunnel } from "../dial/connection.ts";
+import type { Candidate, Standing } from "./candidate.ts";
 import { DialHealth } from "./dial-health.ts";
-
-/**
- * Who is chosen first: `sound` before `draining` (the agent has asked for that) before `failing` (it
- * does not answer dials).
- */
-export type Standing = "sound" | "draining" | "failing";
 
 /** What weighs as much as one dial that is waiting. */
 const QUEUED_BYTES_PER_DIAL = 64 * 1024;
 
 /** What a backend tells its owner. */
 export interface BackendOwner {
+  /** The agent asks for no more dials than it must have. */
+  backendDraining(backend: Backend): void;
+
   /** The tunnel is about to end: it takes no more dials. May come more than once. */
   backendLeaving(backend: Backend): void;
 
@@ -40,11 +38,10 @@ export interface BackendOwner {
  * and connections are found by the tunnel that carries them and their id in it, never by an agent's
  * name, so tunnels of one agent cannot mix.
  */
-export class Backend implements CarrierHandler, ConnectionTunnel {
+export class Backend implements CarrierHandler, ConnectionTunnel, Candidate {
   readonly agentId: string;
   readonly identifiers: AgentIdentifiers;
   readonly hasHalfClose: boolean;
-  /** The registry's count of choices when this one was last chosen. */
   lastChosen = 0;
 
   readonly #extensions: ReadonlySet<Extension>;
@@ -200,6 +197,7 @@ export class Backend implements CarrierHandler, ConnectionTunnel {
       case PacketType.DRAIN:
         this.#draining = true;
         this.#ports.logger.info("tunnel.draining", { agentId: this.agentId });
+        this.#owner.backendDraining(this);
         return;
       case PacketType.CREDIT:
         this.#connections.get(packet.connectionId)?.addCredit(packet.bytes);

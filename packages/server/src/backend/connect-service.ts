@@ -19,6 +19,7 @@ import type {
 import type { TokenAuthenticator } from "../authentication/token-authenticator.ts";
 import type { Verdict } from "../authentication/verdict.ts";
 import type { ConnectionPorts } from "../dial/connection.ts";
+import { limitFlag } from "../dial/dial-limits.ts";
 import type { TunnelRefusalReason } from "../metrics.ts";
 import { Backend } from "./backend.ts";
 import type { BackendRegistry } from "./backend-registry.ts";
@@ -37,6 +38,8 @@ export interface ConnectOptions extends ServerIdentity {
    * Agents without a certificate are one identity.
    */
   readonly maxTunnelsPerIdentity: number;
+  /** Processes that each have this limit. */
+  readonly workers: number;
 }
 
 /** `AgentService.Connect`: makes a backend of every agent that opens a tunnel. */
@@ -47,6 +50,7 @@ export class ConnectService {
   readonly #flowPorts: FlowPorts;
   readonly #random: Random;
   readonly #maxTunnelsPerIdentity: number;
+  readonly #workers: number;
   readonly #quota: TunnelQuota;
   readonly #authenticator: TokenAuthenticator | undefined;
   #isLeaving = false;
@@ -62,6 +66,7 @@ export class ConnectService {
   ) {
     this.#identity = options;
     this.#maxTunnelsPerIdentity = options.maxTunnelsPerIdentity;
+    this.#workers = options.workers;
     this.#quota = new TunnelQuota(options.maxTunnelsPerIdentity);
     this.#registry = registry;
     this.#ports = ports;
@@ -124,7 +129,7 @@ export class ConnectService {
     const identity = call.peer.commonName ?? username;
     if (!this.#quota.take(identity)) {
       throw new QuotaError(
-        `too many tunnels of ${goQuote(identity)}: ${this.#maxTunnelsPerIdentity} are open (--max-tunnels-per-identity of the server)`,
+        `too many tunnels of ${goQuote(identity)}: ${this.#maxTunnelsPerIdentity} are open ${limitFlag("--max-tunnels-per-identity of the server", this.#workers)}`,
       );
     }
     const peer = {
@@ -139,6 +144,9 @@ export class ConnectService {
       identifiers,
       extensions,
       {
+        backendDraining: () => {
+          this.#registry.draining(backend);
+        },
         backendLeaving: () => {
           this.#registry.retire(backend);
         },

@@ -1,6 +1,6 @@
 import type { ProxyStrategy } from "../options/proxy-strategies.ts";
 import type { IsUsable } from "./agent-pool.ts";
-import type { Backend } from "./backend.ts";
+import type { Candidate } from "./candidate.ts";
 import { parseIpAddress, parseIpPrefix, wholePrefix } from "./ip-address.ts";
 import type { IpPrefix } from "./ip-address.ts";
 import { PrefixTable } from "./prefix-table.ts";
@@ -12,19 +12,23 @@ export interface Strategy {
   readonly name: ProxyStrategy;
   /** Keys it could choose: agents, or identifiers. */
   readonly keyCount: number;
-  add(backend: Backend): void;
-  remove(backend: Backend): void;
+  add(backend: Candidate): void;
+  remove(backend: Candidate): void;
   /** A usable backend for `host`, or `undefined` if it has none: the next strategy is asked. */
-  choose(host: string, isUsable: IsUsable): Backend | undefined;
+  choose(host: string, isUsable: IsUsable): Candidate | undefined;
 }
 
 /** Any agent that `accepts` lets in. */
 class AnyAgent implements Strategy {
   readonly name: ProxyStrategy;
-  readonly #accepts: (backend: Backend) => boolean;
+  readonly #accepts: (backend: Candidate) => boolean;
   readonly #pool: ZonedPool;
 
-  constructor(name: ProxyStrategy, accepts: (backend: Backend) => boolean, settings: PoolSettings) {
+  constructor(
+    name: ProxyStrategy,
+    accepts: (backend: Candidate) => boolean,
+    settings: PoolSettings,
+  ) {
     this.name = name;
     this.#accepts = accepts;
     this.#pool = new ZonedPool(settings);
@@ -34,15 +38,15 @@ class AnyAgent implements Strategy {
     return this.#pool.agentCount;
   }
 
-  add(backend: Backend): void {
+  add(backend: Candidate): void {
     if (this.#accepts(backend)) this.#pool.add(backend);
   }
 
-  remove(backend: Backend): void {
+  remove(backend: Candidate): void {
     this.#pool.remove(backend);
   }
 
-  choose(_host: string, isUsable: IsUsable): Backend | undefined {
+  choose(_host: string, isUsable: IsUsable): Candidate | undefined {
     return this.#pool.choose(isUsable);
   }
 }
@@ -69,7 +73,7 @@ class DestinationHost implements Strategy {
     return this.#byName.size + this.#byPrefix.size;
   }
 
-  add(backend: Backend): void {
+  add(backend: Candidate): void {
     for (const destination of destinationsOf(backend)) {
       let pool = this.#poolOf(destination);
       if (pool === undefined) {
@@ -81,7 +85,7 @@ class DestinationHost implements Strategy {
     }
   }
 
-  remove(backend: Backend): void {
+  remove(backend: Candidate): void {
     for (const destination of destinationsOf(backend)) {
       const pool = this.#poolOf(destination);
       pool?.remove(backend);
@@ -91,7 +95,7 @@ class DestinationHost implements Strategy {
     }
   }
 
-  choose(host: string, isUsable: IsUsable): Backend | undefined {
+  choose(host: string, isUsable: IsUsable): Candidate | undefined {
     const address = parseIpAddress(host);
     if (address === undefined) return this.#byName.get(host)?.choose(isUsable);
     return firstNotFailing(choices(this.#byPrefix.matches(address), isUsable));
@@ -104,12 +108,15 @@ class DestinationHost implements Strategy {
   }
 }
 
-function* choices(pools: Iterable<ZonedPool>, isUsable: IsUsable): Generator<Backend | undefined> {
+function* choices(
+  pools: Iterable<ZonedPool>,
+  isUsable: IsUsable,
+): Generator<Candidate | undefined> {
   for (const pool of pools) yield pool.choose(isUsable);
 }
 
 /** Repeats do no harm. A `cidr` that is none matches nothing, as a name that nobody asks for. */
-function destinationsOf({ identifiers }: Backend): Destination[] {
+function destinationsOf({ identifiers }: Candidate): Destination[] {
   const { ipv4, ipv6, host, cidr } = identifiers;
   const hosts = [...ipv4, ...ipv6, ...host].filter((text) => text !== "");
   return [

@@ -1,7 +1,7 @@
 import type { Random } from "@reachback/common";
 import { AgentPool } from "./agent-pool.ts";
 import type { IsUsable } from "./agent-pool.ts";
-import type { Backend } from "./backend.ts";
+import type { Candidate } from "./candidate.ts";
 
 /** How backends are ranked: those that fail take a dial only if all do. */
 const STANDINGS = ["sound", "draining", "failing"] as const;
@@ -28,16 +28,16 @@ export class ZonedPool {
     return this.#near.agentCount + this.#far.agentCount;
   }
 
-  add(backend: Backend): void {
+  add(backend: Candidate): void {
     this.#poolOf(backend).add(backend);
   }
 
-  remove(backend: Backend): void {
+  remove(backend: Candidate): void {
     this.#poolOf(backend).remove(backend);
   }
 
   /** The best standing there is comes before the zone: a dial must succeed first of all. */
-  choose(isUsable: IsUsable): Backend | undefined {
+  choose(isUsable: IsUsable): Candidate | undefined {
     for (const standing of STANDINGS) {
       const backend = this.#near.choose(standing, isUsable) ?? this.#far.choose(standing, isUsable);
       if (backend !== undefined) return backend;
@@ -45,7 +45,7 @@ export class ZonedPool {
     return undefined;
   }
 
-  #poolOf(backend: Backend): AgentPool {
+  #poolOf(backend: Candidate): AgentPool {
     return this.#zone === "" || backend.identifiers.zone.includes(this.#zone)
       ? this.#near
       : this.#far;
@@ -53,8 +53,8 @@ export class ZonedPool {
 }
 
 /** The first of `choices` that does not fail, or the first of all. Asks for no more than it needs. */
-export function firstNotFailing(choices: Iterable<Backend | undefined>): Backend | undefined {
-  let fallback: Backend | undefined;
+export function firstNotFailing(choices: Iterable<Candidate | undefined>): Candidate | undefined {
+  let fallback: Candidate | undefined;
   for (const backend of choices) {
     if (backend !== undefined && backend.standing !== "failing") return backend;
     fallback ??= backend;

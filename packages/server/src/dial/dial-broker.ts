@@ -1,13 +1,16 @@
-import type { Backend } from "../backend/backend.ts";
-import type { BackendRegistry } from "../backend/backend-registry.ts";
+import type { Candidate } from "../backend/candidate.ts";
+import type { IsUsable } from "../backend/agent-pool.ts";
 import { MAX_ADDRESS_LENGTH } from "../limits.ts";
 import type { DialFailureReason } from "../metrics.ts";
 import type { Connection, ConnectionPorts, DialRequest } from "./connection.ts";
-import { isAt } from "./dial-limits.ts";
+import { isAt, limitFlag } from "./dial-limits.ts";
 import type { DialLimits } from "./dial-limits.ts";
 import type { DialFailure, FrontendEnd } from "./frontend-end.ts";
 import { PendingDial } from "./pending-dial.ts";
 import type { DialDesk } from "./pending-dial.ts";
+
+/** How the error begins where no agent may have one more connection. */
+export const AGENT_LIMIT_TEXT = "too many connections: each agent for this address has";
 
 /** Why a dial is turned away before any agent is asked. */
 interface Refusal {
@@ -15,16 +18,26 @@ interface Refusal {
   readonly reason: DialFailureReason;
 }
 
+/** Where a broker's agents are. */
+export interface AgentChooser {
+  /** One for `address`, or `undefined` if nobody may be asked. */
+  choose(address: string, isUsable?: IsUsable): Candidate | undefined;
+  /** Whether there has ever been one. */
+  readonly hasHadBackend: boolean;
+  /** Call `listener` whenever there is a new one. For one owner. */
+  onAdded(listener: () => void): void;
+}
+
 /** Finds agents for the dials of frontends, and bounds how many dials there are. */
 export class DialBroker {
-  readonly #registry: BackendRegistry;
+  readonly #registry: AgentChooser;
   readonly #limits: DialLimits;
   readonly #ports: ConnectionPorts;
   readonly #desk: DialDesk;
   readonly #pending = new Set<PendingDial>();
   #heldCount = 0;
 
-  constructor(registry: BackendRegistry, limits: DialLimits, ports: ConnectionPorts) {
+  constructor(registry: AgentChooser, limits: DialLimits, ports: ConnectionPorts) {
     this.#registry = registry;
     this.#limits = limits;
     this.#ports = ports;
@@ -88,7 +101,7 @@ export class DialBroker {
     for (const dial of [...this.#pending]) dial.end();
   }
 
-  #choose(address: string, tried?: Backend): Backend | undefined {
+  #choose(address: string, tried?: Candidate): Candidate | undefined {
     const { maxConnectionsPerAgent } = this.#limits;
     return this.#registry.choose(
       address,
@@ -97,17 +110,17 @@ export class DialBroker {
   }
 
   #limitReached(): Refusal | undefined {
-    const { maxPendingDials, maxConnections } = this.#limits;
+    const { maxPendingDials, maxConnections, workers } = this.#limits;
     if (isAt(maxPendingDials, this.#pending.size)) {
       return limitRefusal(
         "pending_dials_limit",
-        `too many pending dials: ${maxPendingDials} wait for an answer (--max-pending-dials)`,
+        `too many pending dials: ${maxPendingDials} wait for an answer ${limitFlag("--max-pending-dials", workers)}`,
       );
     }
     if (isAt(maxConnections, this.#heldCount)) {
       return limitRefusal(
         "connections_limit",
-        `too many connections: ${maxConnections} are open or being dialed (--max-connections)`,
+        `too many connections: ${maxConnections} are open or being dialed ${limitFlag("--max-connections", workers)}`,
       );
     }
     return undefined;
@@ -120,7 +133,7 @@ export class DialBroker {
     const { maxConnectionsPerAgent } = this.#limits;
     return limitRefusal(
       "agent_connections_limit",
-      `too many connections: each agent for this address has ${maxConnectionsPerAgent} (--max-connections-per-agent)`,
+      `${AGENT_LIMIT_TEXT} ${maxConnectionsPerAgent} (--max-connections-per-agent)`,
     );
   }
 }

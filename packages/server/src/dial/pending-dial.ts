@@ -1,5 +1,5 @@
 import type { CancelTimer } from "@reachback/common";
-import type { Backend } from "../backend/backend.ts";
+import type { Candidate } from "../backend/candidate.ts";
 import type { DialFailureReason } from "../metrics.ts";
 import { Connection } from "./connection.ts";
 import type { ConnectionPorts, DialKeeper, DialRequest } from "./connection.ts";
@@ -12,7 +12,7 @@ export interface DialDesk {
   readonly limits: DialLimits;
   readonly ports: ConnectionPorts;
   /** A backend for the dial, any but `tried`. */
-  choose(address: string, tried?: Backend): Backend | undefined;
+  choose(address: string, tried?: Candidate): Candidate | undefined;
   /** The dial is over. */
   forget(dial: PendingDial): void;
 }
@@ -24,12 +24,12 @@ export interface DialDesk {
 export class PendingDial implements DialKeeper {
   readonly connection: Connection;
   readonly #desk: DialDesk;
-  #backend: Backend | undefined;
+  #backend: Candidate | undefined;
   #askedAtMs = 0;
   /** When the dial has had all its time. */
   #deadlineMs = Infinity;
   /** Who is asked when the first agent is told to forget the dial. */
-  #second: Backend | undefined;
+  #second: Candidate | undefined;
   /** Until the second agent is asked, or the time is over. */
   #mayAskAnother = true;
   #cancelTimer: CancelTimer | undefined;
@@ -54,7 +54,7 @@ export class PendingDial implements DialKeeper {
   }
 
   /** Ask the first agent. */
-  begin(backend: Backend): void {
+  begin(backend: Candidate): void {
     const { limits, ports } = this.#desk;
     const { backendDialTimeoutMs } = limits;
     if (backendDialTimeoutMs > 0) this.#deadlineMs = ports.clock.now() + backendDialTimeoutMs;
@@ -94,14 +94,15 @@ export class PendingDial implements DialKeeper {
     this.#desk.forget(this);
   }
 
-  #ask(backend: Backend): void {
+  #ask(backend: Candidate): void {
     const { clock } = this.#desk.ports;
     this.#backend = backend;
     this.#askedAtMs = clock.now();
     backend.dial(this.connection);
+    const { firstAgentMs = FIRST_AGENT_MS } = this.#desk.limits;
     const remainingMs = this.#deadlineMs - this.#askedAtMs;
-    if (this.#mayAskAnother && remainingMs > FIRST_AGENT_MS) {
-      this.#wait(FIRST_AGENT_MS, () => {
+    if (this.#mayAskAnother && remainingMs > firstAgentMs) {
+      this.#wait(firstAgentMs, () => {
         this.#firstAgentIsLate(backend);
       });
     } else {
@@ -110,7 +111,7 @@ export class PendingDial implements DialKeeper {
   }
 
   /** The agent goes on if nobody else can do better. */
-  #firstAgentIsLate(backend: Backend): void {
+  #firstAgentIsLate(backend: Candidate): void {
     backend.dialUnanswered(this.#askedAtMs);
     this.#second = this.#desk.choose(this.connection.request.address, backend);
     if (this.#second === undefined || this.#second.standing === "failing") {

@@ -22,6 +22,7 @@ import type { Connection } from "../dial/connection.ts";
 import type { DialBroker } from "../dial/dial-broker.ts";
 import type { DialFailure, FrontendEnd } from "../dial/frontend-end.ts";
 import type { ServerMetrics } from "../metrics.ts";
+import { dialErrorText } from "./dial-error-text.ts";
 
 /** The gRPC frontend: `ProxyService.Proxy`, one stream per connection. */
 export class GrpcFrontend {
@@ -330,19 +331,5 @@ class ProxyEnd implements FrontendEnd {
       connectionId: this.#connectionId,
       error,
     });
-  }
-}
-
-function dialErrorText(failure: Exclude<DialFailure, { kind: "dropped" }>): string {
-  switch (failure.kind) {
-    case "noAgent":
-      return "No agent available";
-    case "limit":
-    case "refused":
-      return failure.error;
-    case "agentLost":
-      return "agent connection lost";
-    case "timeout":
-      return "timed out waiting for backend dial";
   }
 }

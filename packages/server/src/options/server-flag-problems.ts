@@ -6,6 +6,7 @@ import {
   tlsPathProblems,
 } from "@reachback/common";
 import type { FileExists, ParsedFlags } from "@reachback/common";
+import { MAX_WORKERS } from "../limits.ts";
 import { formatFrontend, formatListenAddress, isFrontendProtocol } from "./frontend-spec.ts";
 import type { ListenAddress } from "./frontend-spec.ts";
 import { leaseLabelProblem } from "./lease-labels.ts";
@@ -34,6 +35,7 @@ export function serverFlagProblems({ values }: ServerFlags, fileExists: FileExis
     ...negativeDurationProblems(values),
     ...negativeLimitProblems(values),
     ...keepaliveTimeoutProblems(values),
+    ...workersProblems(values),
     ...readyStrategiesProblems(values["ready-strategies"]),
     ...reviewProblems(values),
     ...leaseProblems(values),
@@ -246,6 +248,11 @@ function keepaliveTimeoutProblems(values: Values): string[] {
   return timeout > 0 ? [] : [`keepalive-timeout must be > 0, got ${formatGoDuration(timeout)}`];
 }
 
+function workersProblems({ workers }: Values): string[] {
+  if (workers >= 1 && workers <= MAX_WORKERS) return [];
+  return [`workers must be from 1 to ${MAX_WORKERS}, got ${workers}`];
+}
+
 type DurationFlag =
   | "graceful-shutdown-timeout"
   | "backend-dial-timeout"
@@ -279,17 +286,19 @@ function reviewProblems(values: Values): string[] {
 
 /** A Kubernetes object has the name of a DNS subdomain (RFC 1123), and our prefix before it. */
 const LEASE_NAME_REST = /^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/;
-const MAX_SERVER_ID_IN_LEASE = 253 - "konnectivity-proxy-server-".length;
+const MAX_LEASE_NAME_REST = 253 - "konnectivity-proxy-server-".length;
 
 /** Upstream finds these out when it writes the lease. */
 function leaseProblems(values: Values): string[] {
   if (!values["enable-lease-controller"]) return [];
   const problems: string[] = [];
   const id = values["server-id"];
-  const isName = LEASE_NAME_REST.test(id) && id.length <= MAX_SERVER_ID_IN_LEASE;
+  const suffixLength = values.workers > 1 ? `-${values.workers}`.length : 0;
+  const maxLength = MAX_LEASE_NAME_REST - suffixLength;
+  const isName = LEASE_NAME_REST.test(id) && id.length <= maxLength;
   if (id !== "" && !isName) {
     problems.push(
-      `server-id ${goQuote(id)} cannot name a lease: use at most ${MAX_SERVER_ID_IN_LEASE} lower case letters, digits, '-' and '.', a letter or digit at each end`,
+      `server-id ${goQuote(id)} cannot name a lease: use at most ${maxLength} lower case letters, digits, '-' and '.', a letter or digit at each end`,
     );
   }
   if (values["lease-namespace"] === "") {

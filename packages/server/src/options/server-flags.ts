@@ -212,6 +212,13 @@ export const SERVER_FLAGS = {
     group: CONNECTIONS,
     help: "Part of --graceful-shutdown-timeout in which new connections are still taken, until clients have seen that /readyz fails and agents have connected elsewhere. Without effect where that timeout is 0.",
   },
+  workers: {
+    type: intType,
+    placeholder: "count",
+    default: 1,
+    group: CONNECTIONS,
+    help: "Processes that share the load and the listeners, one per core. Agents see each as a server: it has --server-id with -1, -2, ... behind it, and --server-count is multiplied. Limits are per worker.",
+  },
   "xfr-channel-size": {
     type: intType,
     placeholder: "packets",

@@ -362,6 +362,7 @@ describe("Backend", () => {
     const events: string[] = [];
     const { backend, dial, carrier } = setup({
       owner: {
+        backendDraining: () => undefined,
         backendLeaving: () => events.push("leaving"),
         backendClosed: (_backend, status) => events.push(`closed ${status.code}`),
       },

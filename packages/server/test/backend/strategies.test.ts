@@ -19,6 +19,12 @@ function setup(strategies: readonly ProxyStrategy[], zone = "") {
       registry.add(backend);
       return backend;
     },
+    /** A neighbour has an agent. */
+    addThere: (agentId: string, identifiers = ""): Backend => {
+      const { backend } = fakeAgent({ agentId, identifiers, clock });
+      registry.addNeighbour(backend);
+      return backend;
+    },
     /** Who gets 100 dials, and how many each. */
     choices: (address: string): Record<string, number> => {
       const counts: Record<string, number> = {};
@@ -329,4 +335,43 @@ describe("hostOfAddress", () => {
       assert.equal(hostOfAddress(address ?? ""), host);
     });
   }
+});
+
+describe("a neighbour's agents", () => {
+  it("take a dial that no agent here is for, and no other", () => {
+    const { add, addThere, registry, choices } = setup(["destHost", "default"]);
+    addThere("there", "host=h");
+    assert.deepEqual(choices("h:1"), { there: 100 });
+    assert.deepEqual(choices("other:1"), { there: 100 });
+    const here = add("here");
+    assert.deepEqual(choices("h:1"), { there: 100 });
+    assert.deepEqual(choices("other:1"), { here: 100 });
+    registry.retire(here);
+    assert.deepEqual(choices("other:1"), { there: 100 });
+    assert.equal(registry.chooseOwn("h:1"), undefined);
+  });
+
+  it("are not asked for while they have a tunnel here", () => {
+    const { add, addThere, registry } = setup(["destHost"]);
+    const here = add("agent", "host=h");
+    const there = addThere("agent", "host=h");
+    assert.equal(registry.choose("h:1"), here);
+    assert.equal(
+      registry.choose("h:1", (candidate) => candidate !== here),
+      undefined,
+    );
+    registry.retire(here);
+    assert.equal(registry.choose("h:1"), there);
+    registry.removeNeighbour(there);
+    assert.equal(registry.choose("h:1"), undefined);
+  });
+
+  it("end the wait for the first agent, and do not count as agents here", () => {
+    const { addThere, registry } = setup(["default"]);
+    let added = 0;
+    registry.onAdded(() => added++);
+    addThere("there");
+    assert.deepEqual([added, registry.hasHadBackend], [1, true]);
+    assert.deepEqual([registry.agentCount(), registry.keyCounts().get("default")], [0, 0]);
+  });
 });

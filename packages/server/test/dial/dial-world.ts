@@ -75,6 +75,7 @@ export class DialWorld {
       identifiers,
       clock: this.clock,
       owner: {
+        backendDraining: () => undefined,
         backendLeaving: (leaving) => {
           this.#registry.retire(leaving);
         },

@@ -1,0 +1,5 @@
+// What a worker process runs; the primary starts it.
+
+import { runWorker } from "./worker.ts";
+
+runWorker(process);

@@ -1,0 +1,232 @@
+import { Backoff } from "@reachback/common";
+import type { CancelTimer, Clock, Logger, Random } from "@reachback/common";
+import { WORKER_RESTART, WORKER_SETTLED_MS, WORKER_START_TIMEOUT_MS } from "../limits.ts";
+import { writeLine } from "./channel-logger.ts";
+import type { ToWorker, TunnelChange, WorkerReport } from "./messages.ts";
+import { WorkerProcess } from "./worker-process.ts";
+
+export interface SlotPorts {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+}
+
+/** What the owner of a slot is told. */
+export interface SlotOwner {
+  /** A worker, perhaps not the first, takes sockets from now on. */
+  workerStarted(slot: WorkerSlot): void;
+  workerLost(slot: WorkerSlot): void;
+  tunnelChanged(slot: WorkerSlot, change: TunnelChange): void;
+  /** While the server stops: {@link WorkerSlot.heldCount} is another one. */
+  heldChanged(): void;
+}
+
+/** The place of one worker: it has the id of a server, and one process after the other. */
+export class WorkerSlot {
+  /** From 1. */
+  readonly number: number;
+  readonly #startMessage: Extract<ToWorker, { type: "start" }>;
+  readonly #ports: SlotPorts;
+  readonly #owner: SlotOwner;
+  readonly #backoff: Backoff;
+  #process: WorkerProcess | undefined;
+  #hasStarted = false;
+  /** Once it is, a worker that dies is not replaced. */
+  #isStopping = false;
+  /** Once it is, the process ends because it was told to. */
+  #isEnding = false;
+  #heldCount = 0;
+  #cancelTimer: CancelTimer | undefined;
+  /** What the process has said last of itself. */
+  #lastReport: WorkerReport | undefined;
+  /** How its tunnels have come, and which of them drain; by its number for each. */
+  readonly #opened = new Map<number, TunnelChange>();
+  readonly #draining = new Map<number, TunnelChange>();
+
+  constructor(
+    startMessage: Extract<ToWorker, { type: "start" }>,
+    ports: SlotPorts,
+    owner: SlotOwner,
+  ) {
+    this.number = startMessage.slot;
+    this.#startMessage = startMessage;
+    this.#ports = ports;
+    this.#owner = owner;
+    this.#backoff = new Backoff(WORKER_RESTART, ports.random);
+  }
+
+  /** The process that takes sockets, if there is one now. */
+  get process(): WorkerProcess | undefined {
+    return this.#hasStarted ? this.#process : undefined;
+  }
+
+  get tunnelCount(): number {
+    return this.#opened.size;
+  }
+
+  /** What there is to know of its agents' tunnels. */
+  get tunnels(): readonly TunnelChange[] {
+    return [...this.#opened.values(), ...this.#draining.values()];
+  }
+
+  /** Connections and dials that it held when it last said so, while the server stops. */
+  get heldCount(): number {
+    return this.#heldCount;
+  }
+
+  get lastReport(): WorkerReport | undefined {
+    return this.#lastReport;
+  }
+
+  /** Ask the worker how it does; a dead or mute one has said it before. */
+  async refresh(): Promise<void> {
+    const { process } = this;
+    if (process === undefined) return;
+    const report = await process.report();
+    if (report !== undefined && process === this.#process) this.#lastReport = report;
+  }
+
+  /** Start the first worker. @throws what it fails with. */
+  start(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#spawn(resolve, (reason) => {
+        reject(new Error(reason));
+      });
+    });
+  }
+
+  send(message: ToWorker): void {
+    this.process?.send(message);
+  }
+
+  // The steps of a stop, see `Server`.
+
+  async leave(): Promise<void> {
+    this.#replaceNoMore();
+    this.#setHeld(await this.process?.leave());
+  }
+
+  async acceptNoMore(): Promise<void> {
+    this.#replaceNoMore();
+    this.#setHeld(await this.process?.acceptNoMore());
+  }
+
+  /** End the worker: with a last word for all that is open, at once after `timeoutMs`. */
+  async end(timeoutMs: number): Promise<void> {
+    this.#replaceNoMore();
+    this.#isEnding = true;
+    const process = this.#process;
+    if (process === undefined) return;
+    process.send({ type: "end" });
+    const cancel = this.#ports.clock.schedule(timeoutMs, () => {
+      process.kill();
+    });
+    await process.exited;
+    cancel();
+  }
+
+  /** End the worker at once. */
+  async kill(): Promise<void> {
+    await this.end(0);
+  }
+
+  #replaceNoMore(): void {
+    this.#isStopping = true;
+    this.#cancelTimer?.();
+    // One that is still starting has nothing to do any more.
+    if (!this.#hasStarted) this.#process?.kill();
+  }
+
+  #remember(change: TunnelChange): void {
+    switch (change.type) {
+      case "opened":
+        this.#opened.set(change.tunnel, change);
+        return;
+      case "draining":
+        this.#draining.set(change.tunnel, change);
+        return;
+      case "retired":
+        this.#opened.delete(change.tunnel);
+        this.#draining.delete(change.tunnel);
+        return;
+    }
+  }
+
+  #setHeld(count = 0): void {
+    if (this.#heldCount === count) return;
+    this.#heldCount = count;
+    this.#owner.heldChanged();
+  }
+
+  /** @param onFailed - Called if it ends before it has started. */
+  #spawn(onStarted: () => void, onFailed: (reason: string) => void): void {
+    const { clock, logger } = this.#ports;
+    const worker = this.number;
+    let reason: string | undefined;
+    const process = new WorkerProcess(clock, {
+      started: () => {
+        cancelDeadline();
+        this.#hasStarted = true;
+        this.#cancelTimer = clock.schedule(WORKER_SETTLED_MS, () => {
+          this.#backoff.reset();
+        });
+        logger.info("worker.started", { worker, pid: process.pid });
+        this.#owner.workerStarted(this);
+        onStarted();
+      },
+      failed: (message) => {
+        reason = message;
+        process.kill();
+      },
+      tunnelChanged: (change) => {
+        this.#remember(change);
+        this.#owner.tunnelChanged(this, change);
+      },
+      heldChanged: (count) => {
+        this.#setHeld(count);
+      },
+      log: (message) => {
+        writeLine(message, worker, logger);
+      },
+      exited: (how) => {
+        cancelDeadline();
+        this.#cancelTimer?.();
+        const hadStarted = this.#hasStarted;
+        this.#process = undefined;
+        this.#hasStarted = false;
+        this.#opened.clear();
+        this.#draining.clear();
+        const error = new Error(reason ?? `the process ended with ${how}`);
+        if (!hadStarted) {
+          onFailed(error.message);
+        } else if (!this.#isEnding) {
+          logger.error("worker.lost", error, { worker, pid: process.pid });
+          this.#owner.workerLost(this);
+          this.#lastReport = undefined;
+          if (!this.#isStopping) this.#replaceLater();
+        }
+        this.#setHeld(0);
+      },
+    });
+    this.#process = process;
+    const cancelDeadline = clock.schedule(WORKER_START_TIMEOUT_MS, () => {
+      reason = `not started within ${WORKER_START_TIMEOUT_MS / 1000} s`;
+      process.kill();
+    });
+    process.send(this.#startMessage);
+  }
+
+  #replaceLater(): void {
+    const { clock, logger } = this.#ports;
+    this.#cancelTimer = clock.schedule(this.#backoff.next(), () => {
+      this.#spawn(
+        () => undefined,
+        (reason) => {
+          if (this.#isStopping) return;
+          logger.error("worker.failed", new Error(reason), { worker: this.number });
+          this.#replaceLater();
+        },
+      );
+    });
+  }
+}
