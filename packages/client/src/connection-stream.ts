@@ -22,6 +22,9 @@ export interface StreamCarrier {
 /** Largest payload of a DATA packet; any peer takes it, and nothing waits long behind it. */
 const MAX_PAYLOAD_BYTES = 32 * 1024;
 
+/** The first byte that a TLS client sends: a record of type handshake (RFC 8446 section 5.1). */
+const TLS_HANDSHAKE = 0x16;
+
 type Done = (error?: Error | null) => void;
 
 /**
@@ -31,7 +34,9 @@ type Done = (error?: Error | null) => void;
  * An upstream server has no half-close: there `end` closes the connection behind what was written,
  * what the endpoint had sent until then still arrives, and `finish` comes when that is confirmed.
  *
- * HTTP clients take it for a socket: it has the methods that they call on one.
+ * HTTP clients take it for a socket: it has the methods that they call on one. With TLS on top it does
+ * not end by itself when the endpoint has finished, nor close: TLS may still hold bytes that its reader
+ * has not come to, drops them when this closes, and ends this when its reader is through.
  */
 export class ConnectionStream extends Duplex {
   readonly #carrier: StreamCarrier;
@@ -42,19 +47,14 @@ export class ConnectionStream extends Duplex {
   #confirmEnd: Done | undefined;
   #isRemoteFinished = false;
   #isRemoteClosed = false;
-  /** Whether the endpoint's end has ended it, and not its owner. */
-  #hasEndedItself = false;
+  #wasWrittenTo = false;
+  #carriesTls = false;
 
   /** @param allowHalfOpen - Whether the owner ends the stream itself when the endpoint has. */
   constructor(carrier: StreamCarrier, allowHalfOpen: boolean, clock: Clock) {
     // Not destroyed before the connection is closed, which is when all is delivered.
-    super({ allowHalfOpen: true, autoDestroy: false });
+    super({ allowHalfOpen, autoDestroy: false });
     this.#carrier = carrier;
-    this.once("end", () => {
-      if (allowHalfOpen || this.writableEnded) return;
-      this.#hasEndedItself = true;
-      this.end();
-    });
     this.#idleTimer = new IdleTimer(clock, () => this.emit("timeout"));
   }
 
@@ -129,27 +129,13 @@ export class ConnectionStream extends Duplex {
 
   // Duplex
 
-  /**
-   * Nobody reads what is written behind the other side's close, so it is dropped. That is no mistake of
-   * the writer, who may not know yet: TLS on top says good-bye when its own reader is through.
-   */
-  override write(chunk: unknown, encoding?: BufferEncoding | Done, done?: Done): boolean {
-    const callback = typeof encoding === "function" ? encoding : done;
-    if (!this.#hasEndedItself) {
-      return typeof encoding === "string"
-        ? super.write(chunk, encoding, callback)
-        : super.write(chunk, callback);
-    }
-    if (callback !== undefined) queueMicrotask(callback);
-    return true;
-  }
-
   override _read(): void {
     this.#carrier.resumeReading();
   }
 
   override _write(chunk: Buffer, _encoding: string, done: Done): void {
     this.#idleTimer.touch();
+    if (!this.#wasWrittenTo) this.#firstWritten(chunk);
     let at = 0;
     const goOn = () => {
       // Once the other side has closed, nobody reads what is still written.
@@ -186,11 +172,19 @@ export class ConnectionStream extends Duplex {
     done(error);
   }
 
+  #firstWritten(chunk: Buffer): void {
+    this.#wasWrittenTo = true;
+    this.#carriesTls = chunk[0] === TLS_HANDSHAKE;
+    // TLS has asked for it by now, and does itself what it is told.
+    if (this.#carriesTls) this.allowHalfOpen = true;
+  }
+
   /** The connection is over; the stream is when its owner has read everything. */
   #destroyWhenRead(): void {
     const destroy = () => {
       // An owner that has not ended it learns from "close" that there is no use any more.
-      setImmediate(() => this.destroy());
+      if (this.#carriesTls && !this.writableFinished) this.once("finish", destroy);
+      else setImmediate(() => this.destroy());
     };
     if (this.readableEnded) destroy();
     else this.once("end", destroy);
