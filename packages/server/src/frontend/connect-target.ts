@@ -4,7 +4,7 @@ import { BadRequestAnswer } from "./connect-answers.ts";
 /** Characters that Go accepts in a Host header (httpguts.ValidHostHeader). */
 const HOST_HEADER = /^[A-Za-z0-9!$%&'()*+,\-./:;=@[\]_~]*$/;
 
-/** Characters that Go accepts in no header's value (httpguts.ValidHeaderFieldValue): control characters. */
+/** Control characters: Go accepts none but the tab in a value (httpguts.ValidHeaderFieldValue). */
 const FORBIDDEN_IN_VALUE = /[^\t\x20-\x7e\x80-\xff]/;
 
 /** A host, an IPv6 address in brackets perhaps, with an optional numeric port: as Go's URLs have it. */
