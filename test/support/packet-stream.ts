@@ -149,7 +149,10 @@ export class PacketStream {
     this.#call.end();
   }
 
-  /** RST_STREAM: how Go's client ends every connection. */
+  /**
+   * RST_STREAM, as Go's client ends a connection. Node finishes sending first where it can, which Go
+   * does not: to the server the client has left, and not failed.
+   */
   cancel(): void {
     this.#call.cancel();
   }

@@ -8,9 +8,9 @@ import type { ConnectionId, DialId, PacketCounter, PacketHandler } from "./packe
 export class MalformedPacketError extends Error {
   override readonly name = "MalformedPacketError";
 
-  constructor() {
-    // Go's words for every kind of it, which is what upstream's servers answer.
-    super("proto: cannot parse invalid wire-format data");
+  /** @param message - Go's words, which are what upstream's servers answer. */
+  constructor(message = "proto: cannot parse invalid wire-format data") {
+    super(message);
   }
 }
 
@@ -96,7 +96,7 @@ class FieldReader {
   text(): string {
     this.range();
     const view = this.#bytes.subarray(this.rangeStart, this.rangeEnd);
-    if (!isUtf8(view)) throw new MalformedPacketError();
+    if (!isUtf8(view)) throw new MalformedPacketError("string field contains invalid UTF-8");
     return view.toString("utf8");
   }
 

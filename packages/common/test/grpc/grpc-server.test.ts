@@ -256,6 +256,16 @@ describe("a gRPC server", () => {
       "closed 8 grpc: received message larger than max (4294967295 vs. 4194304)",
     ],
     [
+      "a message that is no packet",
+      grpcMessage(Buffer.from("ff", "hex")),
+      "closed 13 grpc: failed to unmarshal the received message: proto: cannot parse invalid wire-format data",
+    ],
+    [
+      "a packet with a text that is not UTF-8",
+      grpcMessage(Buffer.from("080332040a02c328", "hex")),
+      "closed 13 grpc: failed to unmarshal the received message: string field contains invalid UTF-8",
+    ],
+    [
       "an end within a message",
       grpcMessage(DRAIN_MESSAGE).subarray(0, -1),
       "closed 13 unexpected EOF",

@@ -10,7 +10,7 @@ import {
   connectOnlyHeaders,
   expectationFailedAnswer,
 } from "./connect-answers.ts";
-import { connectTarget, headerRefusal } from "./connect-target.ts";
+import { connectTarget, headerRefusal, versionRefusal } from "./connect-target.ts";
 import { ConnectTunnel } from "./connect-tunnel.ts";
 
 /** What Node says of a head that it cannot read: a code and, where that is ambiguous, a reason. */
@@ -52,6 +52,9 @@ export class ConnectFrontend {
       maxHeaderSize: options.maxHeadBytes,
       // Upstream tolerates CONNECT without it, and words the refusal of other methods itself.
       requireHostHeader: false,
+      // Go's reads bare line feeds and folded lines too. No request is passed on, so there is nobody
+      // who could read it another way; what Go refuses all the same is refused here.
+      insecureHTTPParser: true,
       // Time limits are ours: Node's hang on a listening server, and this one only gets sockets.
       keepAliveTimeout: 0,
     });
@@ -136,7 +139,9 @@ export class ConnectFrontend {
     this.#awaitHead(socket);
     const isHostMissing = httpVersion === "1.1" && request.headers.host === undefined;
     const refusal =
-      headerRefusal(request) ?? (isHostMissing ? BadRequestAnswer.missingHost : undefined);
+      versionRefusal(request) ??
+      headerRefusal(request) ??
+      (isHostMissing ? BadRequestAnswer.missingHost : undefined);
     const nowMs = this.#clock.wallTimeMs();
     if (refusal !== undefined) {
       this.#refuse(socket, refusal);
@@ -164,7 +169,7 @@ export class ConnectFrontend {
         this.#refuse(socket, BadRequestAnswer.headTooLarge);
         return;
       case "HPE_INVALID_VERSION":
-        // The code stands for a bare line feed behind the version too.
+        // The code stands for a bare carriage return behind the version too.
         this.#refuse(
           socket,
           reason.startsWith("Invalid") ? BadRequestAnswer.version : BadRequestAnswer.malformed,

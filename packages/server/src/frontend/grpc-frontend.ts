@@ -84,6 +84,8 @@ class ProxyStream implements CarrierHandler {
   /** The connection that the first DATA was for: the only one that DATA may be for. */
   #dataId: ConnectionId | undefined;
   #dataConnection: Connection | undefined;
+  /** The connection that the client has asked to close: it has said all that it had to say. */
+  #closedByClient: Connection | undefined;
   /** After certain packets, everything else is read and dropped until the client ends the stream. */
   #deaf = false;
   #agentBusy = false;
@@ -212,6 +214,7 @@ class ProxyStream implements CarrierHandler {
     }
     this.#deaf = true;
     const connection = this.#connectionOf(connectionId);
+    this.#closedByClient = connection;
     if (connection !== undefined) connection.requestClose("client_closed");
     else if (connectionId !== this.#dataId) this.#sendClosed(connectionId, UNKNOWN_CONNECTION);
   }
@@ -257,7 +260,10 @@ class ProxyStream implements CarrierHandler {
 
   #abandonAll(reason: CloseReason): void {
     this.#over = true;
-    for (const end of [...this.#ends]) end.connection?.abandon(reason);
+    for (const { connection } of [...this.#ends]) {
+      // Go clients cancel the stream when a close takes them too long: nothing of it is lost by that.
+      connection?.abandon(connection === this.#closedByClient ? "client_closed" : reason);
+    }
     this.#ends.clear();
   }
 }

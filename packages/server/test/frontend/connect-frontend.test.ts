@@ -151,6 +151,27 @@ describe("ConnectFrontend", () => {
     });
   });
 
+  it("reads bare line feeds and folded lines, as Go does", async (t) => {
+    const { frontend, open } = await setup(t);
+    const client = await open();
+    await client.say("CONNECT endpoint:80 HTTP/1.1\nHost: x\nX-A: a\n b\n\n");
+    assert.equal(frontend.requestCount, 1);
+    assert.equal(client.text(), "");
+  });
+
+  for (const [version, status] of [
+    ["1.2", "405 Method Not Allowed"],
+    ["2.0", "505 HTTP Version Not Supported: unsupported protocol version"],
+    ["9.9", "505 HTTP Version Not Supported: unsupported protocol version"],
+  ] as const) {
+    it(`answers GET of HTTP/${version} with ${status}`, async (t) => {
+      const { open } = await setup(t);
+      const client = await open();
+      await client.say(`GET / HTTP/${version}\r\nHost: x\r\n\r\n`);
+      assert.ok(client.text().startsWith(`HTTP/1.1 ${status}\r\n`), client.text());
+    });
+  }
+
   it("takes a head up to its limit, and refuses a larger one", async (t) => {
     const { frontend, open } = await setup(t);
     const largest = await open();

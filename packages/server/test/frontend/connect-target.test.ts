@@ -17,6 +17,9 @@ function outcome(url: string, { version = "1.1", headers = { host: ["x:1"] } }: 
     httpVersionMinor: minor,
     headers: { host: headers["host"]?.[0] },
     headersDistinct: headers,
+    rawHeaders: Object.entries(headers).flatMap(([name, values]) =>
+      values.flatMap((value) => [name, value]),
+    ),
   };
   const target = connectTarget(request as IncomingMessage);
   if ("address" in target) return target.address;
@@ -65,6 +68,13 @@ describe("the target of a CONNECT", () => {
       { headers: { host: ["a b"] } },
       "400 Bad Request: malformed Host header",
     ],
+    ["a tab in a header", "host:80", { headers: { host: ["x"], "x-a": ["a\tb"] } }, "host:80"],
+    [
+      "a control character in a header",
+      "host:80",
+      { headers: { host: ["x"], "x-a": ["a\x01b"] } },
+      "400 Bad Request",
+    ],
     [
       "a transfer encoding that nobody knows",
       "host:80",
@@ -78,6 +88,7 @@ describe("the target of a CONNECT", () => {
       "host:80",
     ],
     ["HTTP/1.0", "host:80", { version: "1.0" }, "host:80"],
+    ["a later HTTP/1", "host:80", { version: "1.2" }, "host:80"],
     [
       "HTTP/2.0",
       "host:80",

@@ -5,7 +5,7 @@ import type { CarrierHandler, ControlPacket, Extension, GrpcMethod } from "@reac
 import type { DialBroker } from "../../src/dial/dial-broker.ts";
 import { GrpcFrontend } from "../../src/frontend/grpc-frontend.ts";
 import { ServerMetrics } from "../../src/metrics.ts";
-import { FakeCarrier, connectionId, dialId, fakeAgent } from "../fake-agent.ts";
+import { CANCELLED, FakeCarrier, connectionId, dialId, fakeAgent } from "../fake-agent.ts";
 
 type Call = Parameters<GrpcMethod>[0];
 
@@ -84,6 +84,37 @@ describe("a gRPC client that knows half-close", () => {
     assert.deepEqual(carrier.sent, [closed()]);
     assert.equal(agent.endedCount(), 1);
   });
+});
+
+describe("a gRPC client that asked for the close and cancels before the answer, as Go's do", () => {
+  it("has left, and not failed", () => {
+    const { agent, client, closeRequest } = open({ asked: "" });
+    client.control(closeRequest);
+    client.closed(CANCELLED);
+    // The second one says that nobody waits for the answer.
+    assert.deepEqual(agent.carrier.sent, [closeRequest, closeRequest]);
+    assert.equal(agent.endedCount(), 1);
+  });
+
+  for (const extensions of [HALF_CLOSE, ["half-close"] as const, []]) {
+    it(`loses nothing that it sent, with an agent that knows ${extensions.join() || "nothing"}`, () => {
+      const { agent, client, id, closeRequest } = open({ asked: "", extensions });
+      const bytes = 300 * 1024;
+      agent.carrier.hasRoom = false;
+      client.data(id.connectionId, Buffer.alloc(bytes, "x"), true);
+      client.control(closeRequest);
+      client.closed(CANCELLED);
+      agent.carrier.hasRoom = true;
+      agent.backend.control({ type: PacketType.CREDIT, ...id, bytes });
+      agent.backend.drained();
+      let sentBytes = 0;
+      for (const packet of agent.carrier.sent)
+        if ("data" in packet) sentBytes += packet.data.length;
+      assert.equal(sentBytes, bytes);
+      assert.deepEqual(agent.carrier.sent.at(-1), closeRequest);
+      assert.equal(agent.endedCount(), 1);
+    });
+  }
 });
 
 describe("a gRPC client that does not know half-close", () => {
