@@ -1,5 +1,8 @@
-#!/usr/bin/env node
+#!/usr/bin/env -S node --max-semi-space-size=8
 // Starts the build of this package; its source is src/main.ts.
+//
+// New objects get 8 MiB before they are looked through, not Node's 16: those pages stay, and weigh
+// 3 KB on each of 5,000 idle connections. It can be set nowhere but on the command line.
 
 import { fileURLToPath } from "node:url";
 

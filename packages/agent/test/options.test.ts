@@ -378,7 +378,7 @@ describe("the agent's options", () => {
       flow: {
         limits: {
           initialBytes: 64 * KIB,
-          maxBytes: 16 * 1024 * KIB,
+          maxBytes: 64 * 1024 * KIB,
           tunnelWindowBytes: 256 * 1024 * KIB,
           queueBytes: 600 * KIB,
           stallTimeoutMs: 1_000,

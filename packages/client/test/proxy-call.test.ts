@@ -75,6 +75,10 @@ class ScriptedCall implements Carrier {
     return true;
   }
 
+  growWindow(): void {
+    // There is none.
+  }
+
   pauseReading(): void {
     this.isPaused = true;
   }

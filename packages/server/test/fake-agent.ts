@@ -44,6 +44,10 @@ export class FakeCarrier implements Carrier {
     return this.hasRoom;
   }
 
+  growWindow(): void {
+    // There is none.
+  }
+
   pauseReading(): void {
     this.isReading = false;
   }

@@ -526,7 +526,7 @@ describe("the server's options", () => {
       flow: {
         limits: {
           initialBytes: 64 * KIB,
-          maxBytes: 16 * 1024 * KIB,
+          maxBytes: 64 * 1024 * KIB,
           tunnelWindowBytes: 256 * 1024 * KIB,
           queueBytes: 256 * KIB,
           stallTimeoutMs: 1_000,

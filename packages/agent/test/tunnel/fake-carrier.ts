@@ -23,6 +23,10 @@ export class FakeCarrier implements Carrier {
     return this.hasRoom;
   }
 
+  growWindow(): void {
+    // There is none.
+  }
+
   pauseReading(): void {
     this.isReadingPaused = true;
   }

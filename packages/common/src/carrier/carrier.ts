@@ -54,6 +54,9 @@ export interface Carrier {
   pauseReading(): void;
   resumeReading(): void;
 
+  /** Let the peer have so many bytes more under way than at first, for good. */
+  growWindow(bytes: number): void;
+
   /** Finish in an orderly way, behind everything sent. Idempotent. */
   end(): void;
 

@@ -59,6 +59,10 @@ export abstract class GrpcCarrier implements Carrier, Http2StreamHandler {
     if (bytes > 0) this.#stream?.consumed(bytes);
   }
 
+  growWindow(bytes: number): void {
+    this.#stream?.growReceiveWindow(bytes);
+  }
+
   abstract end(): void;
   abstract abort(status: GrpcStatus): void;
 

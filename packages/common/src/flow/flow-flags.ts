@@ -16,8 +16,8 @@ const MIN_QUEUE_BYTES = 256 * KIB;
 const UPSTREAM_PACKET_BYTES = 4 * KIB;
 
 /** Bounds of the windows where a flag does not say otherwise: shares of the memory limit, up to this. */
-const MAX_CONNECTION_WINDOW_BYTES = 16 * MIB;
-const MAX_TUNNEL_WINDOW_BYTES = 256 * MIB;
+const MAX_CONNECTION_WINDOW_BYTES = 64 * MIB;
+const MAX_TUNNEL_WINDOW_BYTES = 512 * MIB;
 const MAX_PROCESS_WINDOW_BYTES = 1024 * MIB;
 
 const group = "Flow control";
@@ -28,13 +28,13 @@ export const FLOW_FLAGS = {
     type: byteSizeType,
     default: 0,
     group,
-    help: "Most that may be under way to this end in one connection, which a slow reader can make it hold. 0: an eighth of the memory limit, at most 16Mi.",
+    help: "Most that may be under way to this end in one connection, which a slow reader can make it hold. 0: an eighth of the memory limit, at most 64Mi.",
   },
   "tunnel-window": {
     type: byteSizeType,
     default: 0,
     group,
-    help: "What the windows of one tunnel's connections may grow by, together. 0: a quarter of the memory limit, at most 256Mi.",
+    help: "What the windows of one tunnel's connections may grow by, together. 0: a quarter of the memory limit, at most 512Mi.",
   },
   "process-window": {
     type: byteSizeType,

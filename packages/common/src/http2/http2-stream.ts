@@ -66,7 +66,7 @@ export interface StreamHost {
 export interface StreamLimits {
   /** Bytes that may wait in {@link Http2Stream.write} before it says stop. */
   readonly writeHighWaterBytes: number;
-  /** The receive window that we grant. */
+  /** The receive window that we grant at first. */
   readonly receiveWindowBytes: number;
 }
 
@@ -97,6 +97,8 @@ export class Http2Stream {
   /** Set once {@link end} or {@link finish} was called: what to send behind the queue. */
   #ending: { readonly trailers: HeaderList | undefined; readonly stopPeer: boolean } | undefined;
 
+  /** What the peer may have under way, and how much of that is left. */
+  #receiveWindowSizeBytes: number;
   #receiveWindowBytes: number;
   #consumedBytes = 0;
   #finalHeadersSeen: boolean;
@@ -112,6 +114,7 @@ export class Http2Stream {
     this.#host = host;
     this.#limits = limits;
     this.#sendWindowBytes = sendWindowBytes;
+    this.#receiveWindowSizeBytes = limits.receiveWindowBytes;
     this.#receiveWindowBytes = limits.receiveWindowBytes;
     // A server's stream begins with the request's headers: whatever follows them is trailers.
     this.#finalHeadersSeen = side === "server";
@@ -179,10 +182,18 @@ export class Http2Stream {
   /** Report that `bytes` of the received body have been taken: the peer may send as many more. */
   consumed(bytes: number): void {
     this.#consumedBytes += bytes;
-    if (this.#consumedBytes * 2 < this.#limits.receiveWindowBytes || !this.remoteOpen) return;
+    if (this.#consumedBytes * 2 < this.#receiveWindowSizeBytes || !this.remoteOpen) return;
     this.#host.sendControl(windowUpdateFrame(this.id, this.#consumedBytes));
     this.#receiveWindowBytes += this.#consumedBytes;
     this.#consumedBytes = 0;
+  }
+
+  /** Let the peer have so many bytes more under way, for good. */
+  growReceiveWindow(bytes: number): void {
+    if (!this.remoteOpen) return;
+    this.#host.sendControl(windowUpdateFrame(this.id, bytes));
+    this.#receiveWindowSizeBytes += bytes;
+    this.#receiveWindowBytes += bytes;
   }
 
   /**

@@ -21,8 +21,8 @@ describe("the flow control flags", () => {
     assert.deepEqual(await resolve([]), {
       limits: {
         initialBytes: 64 * KIB,
-        maxBytes: 16 * MIB,
-        tunnelWindowBytes: 256 * MIB,
+        maxBytes: 64 * MIB,
+        tunnelWindowBytes: 512 * MIB,
         queueBytes: 600 * KIB,
         stallTimeoutMs: 1_000,
       },

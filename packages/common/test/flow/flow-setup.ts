@@ -34,6 +34,7 @@ export class RecordingCarrier implements FlowCarrier {
   /** Bytes that it still takes before it says stop. */
   roomBytes = Infinity;
   isReading = true;
+  grownBytes = 0;
 
   send(packet: ControlPacket): void {
     const [name] = Object.entries(PacketType).find(([, type]) => type === packet.type)!;
@@ -46,6 +47,10 @@ export class RecordingCarrier implements FlowCarrier {
     this.payloads.push(payload);
     this.roomBytes -= payload.length;
     return this.roomBytes > 0;
+  }
+
+  growWindow(bytes: number): void {
+    this.grownBytes += bytes;
   }
 
   pauseReading(): void {

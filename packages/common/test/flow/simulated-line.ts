@@ -57,6 +57,10 @@ class Line implements FlowCarrier {
 
   // Of what comes the other way.
 
+  growWindow(): void {
+    // There is none.
+  }
+
   pauseReading(): void {
     this.#sender().isReading = false;
   }

@@ -56,6 +56,11 @@ describe("two tunnel ends joined by a line with little room", () => {
 });
 
 describe("TunnelFlows", () => {
+  it("lets a peer that counts credit, and no other, have more under way", () => {
+    assert.equal(recordingTunnel().carrier.grownBytes, 48 * 1024 * KIB);
+    assert.equal(recordingTunnel({ hasCredit: false }).carrier.grownBytes, 0);
+  });
+
   it("keeps flows that always have something to send within one turn of each other", () => {
     const rounds = fc.array(fc.integer({ min: 1, max: 300 * KIB }), {
       minLength: 1,

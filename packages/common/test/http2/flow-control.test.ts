@@ -292,6 +292,25 @@ describe("receiving", () => {
     assert.equal(connection.isClosed, false);
   });
 
+  it("takes more on a stream whose window has grown, and gives back in larger steps", async (t) => {
+    const { peer, streams } = await openServer(t, { streamWindowBytes: 100_000 });
+    peer.sendHeaders(1, REQUEST);
+    streams[0]!.consumes = false;
+    streams[0]!.stream.growReceiveWindow(20_000);
+    assert.deepEqual(await peer.seen(), ["WINDOW_UPDATE 1 +20000"]);
+    for (let sent = 0; sent < 120_000; sent += 10_000) peer.sendData(1, Buffer.alloc(10_000));
+    assert.equal(streams[0]?.received.length, 120_000);
+    await peer.seen();
+    streams[0].stream.consumed(59_999);
+    assert.deepEqual(await peer.seen(), []);
+    streams[0].stream.consumed(1);
+    assert.deepEqual(await peer.seen(), ["WINDOW_UPDATE 1 +60000"]);
+    for (let sent = 0; sent < 60_000; sent += 10_000) peer.sendData(1, Buffer.alloc(10_000));
+    await peer.seen();
+    peer.sendData(1, Buffer.alloc(1));
+    assert.deepEqual(await peer.seen(), ["RST_STREAM 1 FLOW_CONTROL_ERROR"]);
+  });
+
   it("counts frames against the windows before their bytes have come", async (t) => {
     const { peer, streams } = await openServer(t, { streamWindowBytes: 100_000 });
     peer.sendHeaders(1, REQUEST);
