@@ -90,7 +90,7 @@ export class Flow implements Sender {
     this.#owner = owner;
     if (tunnel.hasCredit) {
       this.#creditBytes = tunnel.limits.initialBytes;
-      this.#window = new ReceiveWindow(tunnel.limits, tunnel.budget);
+      this.#window = new ReceiveWindow(tunnel.limits, tunnel.budget, tunnel.clock);
     } else {
       this.#creditBytes = Number.POSITIVE_INFINITY;
     }

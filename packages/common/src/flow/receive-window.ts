@@ -1,3 +1,4 @@
+import type { Clock } from "../clock.ts";
 import type { WindowBudget } from "./window-budget.ts";
 
 /**
@@ -5,6 +6,22 @@ import type { WindowBudget } from "./window-budget.ts";
  * tell a slow consumer from a dead one.
  */
 const MAX_CREDIT_STEP_BYTES = 256 * 1024;
+
+/**
+ * Up to this a window grows whenever the line lay idle. On a fast machine that is two milliseconds,
+ * less than the event loops at both ends take now and then.
+ */
+const FREE_GROWTH_BYTES = 1024 * 1024;
+
+/**
+ * A larger one grows only while a whole window comes in less than so many round trips. With two or more
+ * of bandwidth-delay products under way, what is more waits in the kernel's buffers, and everything
+ * else of the tunnel behind it.
+ */
+const MAX_ROUND_TRIPS_PER_WINDOW = 2;
+
+/** The shortest round trip is that of the last one or two spans of this length: routes change. */
+const ROUND_TRIP_SPAN_MS = 10_000;
 
 /** The bounds of a receive window, in bytes. */
 export interface ReceiveWindowLimits {
@@ -23,13 +40,16 @@ export interface ReceiveWindowLimits {
  * has not come although there has long been credit for it, then the line lay idle: the window is
  * below the bandwidth-delay product, and is doubled, within the bounds and the budget; at most once
  * in a round trip, because until then nobody can have used the larger one. A slow consumer leaves
- * bytes waiting until new ones come, and so never makes its window grow.
+ * bytes waiting until new ones come, and so never makes its window grow. As a line also lies idle while
+ * a busy machine does something else, a large window must have been filled quickly, too, by the
+ * measure of the shortest round trip: from credit to the first byte that it allowed.
  *
- * Pure arithmetic: the caller sends the credit and closes the connection that overruns.
+ * Pure arithmetic but for the time: the caller sends the credit and closes the connection that overruns.
  */
 export class ReceiveWindow {
   readonly #limits: ReceiveWindowLimits;
   readonly #budget: WindowBudget;
+  readonly #clock: Pick<Clock, "now">;
   #windowBytes: number;
   /** Totals since the connection began. The sender may send up to the first. */
   #grantedBytes: number;
@@ -37,13 +57,27 @@ export class ReceiveWindow {
   #takenBytes = 0;
   /** Where credit ended that was granted before, in order, as far as the sender has not passed it. */
   readonly #earlierGrants: number[] = [];
+  /** When the credit behind each of them was given. */
+  readonly #grantTimesMs: number[] = [];
+  /** Shortest round trip since the span began, and in the span before. */
+  #roundTripMs = Infinity;
+  #earlierRoundTripMs = Infinity;
+  #roundTripSpanEndMs: number;
+  /** The window that is being filled: since when, up to which byte; and how long the last one took. */
+  #fillStartMs: number;
+  #fillEndBytes: number;
+  #fillMs = Infinity;
   /** What had been granted when the window grew last: what is beyond came with the larger one. */
   #grantedBeforeGrowth = 0;
   #budgetedBytes = 0;
 
-  constructor(limits: ReceiveWindowLimits, budget: WindowBudget) {
+  constructor(limits: ReceiveWindowLimits, budget: WindowBudget, clock: Pick<Clock, "now">) {
     this.#limits = limits;
     this.#budget = budget;
+    this.#clock = clock;
+    this.#fillStartMs = clock.now();
+    this.#fillEndBytes = limits.initialBytes;
+    this.#roundTripSpanEndMs = this.#fillStartMs + ROUND_TRIP_SPAN_MS;
     this.#windowBytes = limits.initialBytes;
     this.#grantedBytes = limits.initialBytes;
   }
@@ -60,8 +94,16 @@ export class ReceiveWindow {
   /** Count bytes that arrived. False if the sender had no credit for them. */
   receive(bytes: number): boolean {
     this.#receivedBytes += bytes;
+    const nowMs = this.#clock.now();
     const earlier = this.#earlierGrants;
-    while ((earlier[0] ?? Infinity) < this.#receivedBytes) earlier.shift();
+    while ((earlier[0] ?? Infinity) < this.#receivedBytes) {
+      earlier.shift();
+      this.#roundTripTook(nowMs - (this.#grantTimesMs.shift() ?? -Infinity), nowMs);
+    }
+    if (this.#receivedBytes >= this.#fillEndBytes) {
+      this.#fillMs = nowMs - this.#fillStartMs;
+      this.#fillAgain(nowMs);
+    }
     return this.#receivedBytes <= this.#grantedBytes;
   }
 
@@ -72,6 +114,7 @@ export class ReceiveWindow {
     const creditBytes = this.#takenBytes + this.#windowBytes - this.#grantedBytes;
     if (creditBytes < Math.min(this.#windowBytes / 4, MAX_CREDIT_STEP_BYTES)) return 0;
     this.#earlierGrants.push(this.#grantedBytes);
+    this.#grantTimesMs.push(this.#clock.now());
     this.#grantedBytes += creditBytes;
     return creditBytes;
   }
@@ -90,9 +133,31 @@ export class ReceiveWindow {
   #grow(): void {
     const wantedBytes = Math.min(this.#windowBytes, this.#limits.maxBytes - this.#windowBytes);
     if (wantedBytes <= 0 || this.#receivedBytes <= this.#grantedBeforeGrowth) return;
+    if (this.#windowBytes >= FREE_GROWTH_BYTES && !this.#isFilledQuickly) return;
     this.#grantedBeforeGrowth = this.#grantedBytes;
     const bytes = this.#budget.take(wantedBytes);
     this.#budgetedBytes += bytes;
     this.#windowBytes += bytes;
+    this.#fillMs = Infinity;
+    this.#fillAgain(this.#clock.now());
+  }
+
+  get #isFilledQuickly(): boolean {
+    const roundTripMs = Math.min(this.#roundTripMs, this.#earlierRoundTripMs);
+    return this.#fillMs < MAX_ROUND_TRIPS_PER_WINDOW * roundTripMs;
+  }
+
+  #fillAgain(nowMs: number): void {
+    this.#fillStartMs = nowMs;
+    this.#fillEndBytes = this.#receivedBytes + this.#windowBytes;
+  }
+
+  #roundTripTook(tookMs: number, nowMs: number): void {
+    if (nowMs >= this.#roundTripSpanEndMs) {
+      this.#roundTripSpanEndMs = nowMs + ROUND_TRIP_SPAN_MS;
+      this.#earlierRoundTripMs = this.#roundTripMs;
+      this.#roundTripMs = Infinity;
+    }
+    this.#roundTripMs = Math.min(this.#roundTripMs, tookMs);
   }
 }

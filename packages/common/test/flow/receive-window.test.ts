@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
+import { ManualClock } from "../../src/testing/manual-clock.ts";
 import { ReceiveWindow } from "../../src/flow/receive-window.ts";
 import { WindowBudget } from "../../src/flow/window-budget.ts";
 
@@ -10,7 +11,7 @@ const unlimited = () => new WindowBudget(Number.MAX_SAFE_INTEGER);
 
 describe("ReceiveWindow", () => {
   it("gives credit back once a quarter of the window was taken, and not before", () => {
-    const window = new ReceiveWindow(LIMITS, unlimited());
+    const window = new ReceiveWindow(LIMITS, unlimited(), new ManualClock());
     assert.ok(window.receive(20 * KIB));
     assert.equal(window.take(16 * KIB - 1), 0);
     assert.equal(window.take(1), 16 * KIB);
@@ -18,14 +19,14 @@ describe("ReceiveWindow", () => {
   });
 
   it("doubles when the sender ran out of credit and nothing waits here", () => {
-    const window = new ReceiveWindow(LIMITS, unlimited());
+    const window = new ReceiveWindow(LIMITS, unlimited(), new ManualClock());
     window.receive(64 * KIB);
     assert.equal(window.take(64 * KIB), 128 * KIB);
     assert.equal(window.windowBytes, 128 * KIB);
   });
 
   it("does not grow for a sender that still had credit", () => {
-    const window = new ReceiveWindow(LIMITS, unlimited());
+    const window = new ReceiveWindow(LIMITS, unlimited(), new ManualClock());
     for (let i = 0; i < 100; i++) {
       window.receive(20 * KIB);
       window.take(20 * KIB);
@@ -34,7 +35,7 @@ describe("ReceiveWindow", () => {
   });
 
   it("does not grow for a consumer that leaves bytes waiting", () => {
-    const window = new ReceiveWindow(LIMITS, unlimited());
+    const window = new ReceiveWindow(LIMITS, unlimited(), new ManualClock());
     let creditBytes = 64 * KIB;
     for (let i = 0; i < 100; i++) {
       window.receive(creditBytes);
@@ -45,7 +46,7 @@ describe("ReceiveWindow", () => {
 
   it("grows no further than its bound, and gives what it took back when it is closed", () => {
     const budget = unlimited();
-    const window = new ReceiveWindow(LIMITS, budget);
+    const window = new ReceiveWindow(LIMITS, budget, new ManualClock());
     let creditBytes = 64 * KIB;
     for (let i = 0; i < 20; i++) {
       window.receive(creditBytes);
@@ -59,7 +60,7 @@ describe("ReceiveWindow", () => {
   });
 
   it("takes an overrun of one byte for an overrun", () => {
-    const window = new ReceiveWindow(LIMITS, unlimited());
+    const window = new ReceiveWindow(LIMITS, unlimited(), new ManualClock());
     assert.ok(window.receive(64 * KIB));
     assert.ok(!window.receive(1));
   });
@@ -70,7 +71,7 @@ describe("ReceiveWindow", () => {
     });
     fc.assert(
       fc.property(steps, fc.nat(512 * KIB), (sequence, budgetBytes) => {
-        const window = new ReceiveWindow(LIMITS, new WindowBudget(budgetBytes));
+        const window = new ReceiveWindow(LIMITS, new WindowBudget(budgetBytes), new ManualClock());
         let creditBytes: number = LIMITS.initialBytes;
         for (const { send, take } of sequence) {
           const sent = Math.min(send, creditBytes);
@@ -104,7 +105,8 @@ interface Route {
 function transfer({ bytesPerMs, roundTripMs, takenPerMs, maxBytes = 16 * 1024 * KIB }: Route) {
   const DURATION_MS = 30_000;
   const budget = unlimited();
-  const window = new ReceiveWindow({ initialBytes: 64 * KIB, maxBytes }, budget);
+  const clock = new ManualClock();
+  const window = new ReceiveWindow({ initialBytes: 64 * KIB, maxBytes }, budget, clock);
   // What is on its way, by the millisecond of its arrival.
   const data = new Array<number>(DURATION_MS).fill(0);
   const credit = new Array<number>(DURATION_MS).fill(0);
@@ -114,6 +116,7 @@ function transfer({ bytesPerMs, roundTripMs, takenPerMs, maxBytes = 16 * 1024 * 
   let takenInSecondHalf = 0;
   let mostCreditBytes = 0;
   for (let nowMs = 0; nowMs < DURATION_MS - oneWayMs; nowMs++) {
+    clock.advance(1);
     creditBytes += credit[nowMs]!;
     const sent = Math.min(bytesPerMs, creditBytes);
     creditBytes -= sent;
