@@ -99,10 +99,13 @@ interface Route {
   /** What the consumer takes; Infinity: all at once. */
   readonly takenPerMs: number;
   readonly maxBytes?: number;
+  /** The receiver's machine does something else for 20 ms in each 100. */
+  readonly isBusy?: boolean;
 }
 
 /** A sender that always has something, behind a line with a delay; 30 simulated seconds. */
-function transfer({ bytesPerMs, roundTripMs, takenPerMs, maxBytes = 16 * 1024 * KIB }: Route) {
+function transfer(route: Route) {
+  const { bytesPerMs, roundTripMs, takenPerMs, maxBytes = 16 * 1024 * KIB, isBusy = false } = route;
   const DURATION_MS = 30_000;
   const budget = unlimited();
   const clock = new ManualClock();
@@ -122,6 +125,10 @@ function transfer({ bytesPerMs, roundTripMs, takenPerMs, maxBytes = 16 * 1024 * 
     creditBytes -= sent;
     data[nowMs + oneWayMs]! += sent;
 
+    if (isBusy && nowMs % 100 < 20) {
+      data[nowMs + 1]! += data[nowMs]!;
+      continue;
+    }
     const arrived = data[nowMs]!;
     if (arrived > 0) assert.ok(window.receive(arrived), "an overrun");
     const taken = Math.min(takenPerMs, window.waitingBytes);
@@ -150,6 +157,19 @@ describe("a receive window, behind a line with a delay", () => {
       assert.ok(windowBytes <= Math.max(64 * KIB, 4 * productBytes), `a window of ${windowBytes}`);
     });
   }
+
+  it("does not take the pauses of a busy machine for a line that needs more", () => {
+    const bytesPerMs = 512 * KIB;
+    const roundTripMs = 2;
+    const { windowBytes, ratePerMs } = transfer({
+      bytesPerMs,
+      roundTripMs,
+      takenPerMs: Infinity,
+      isBusy: true,
+    });
+    assert.ok(windowBytes <= 4 * bytesPerMs * roundTripMs, `a window of ${windowBytes}`);
+    assert.ok(ratePerMs >= 0.6 * bytesPerMs, `${ratePerMs} of ${bytesPerMs} bytes per ms`);
+  });
 
   it("stays as it was for a consumer that is slower than it allows", () => {
     const { windowBytes, ratePerMs } = transfer({
