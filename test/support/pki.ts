@@ -171,3 +171,15 @@ function newKeyPair(): RsaKeyPair {
   });
   return { publicKeyPem: publicKey, privateKeyPem: privateKey };
 }
+
+/** What a server needs for frontends by mutual TLS and for agents. */
+export function serverCertificateFlags(pki: TestPki): string[] {
+  return [
+    `--server-cert=${pki.serverFrontend.certPath}`,
+    `--server-key=${pki.serverFrontend.keyPath}`,
+    `--server-ca-cert=${pki.frontendCa.certPath}`,
+    `--cluster-cert=${pki.serverAgent.certPath}`,
+    `--cluster-key=${pki.serverAgent.keyPath}`,
+    `--cluster-ca-cert=${pki.agentCa.certPath}`,
+  ];
+}

@@ -4,7 +4,7 @@ import { statusOf, temporaryFolder, until } from "./cluster.ts";
 import { startExecutable } from "./executable.ts";
 import { freePorts } from "./free-ports.ts";
 import type { RunningProgram } from "./executable.ts";
-import { createTestPki } from "./pki.ts";
+import { createTestPki, serverCertificateFlags } from "./pki.ts";
 
 /** The server's and the agent's executables, with a tunnel between them. */
 export interface RunningSystem {
@@ -31,12 +31,7 @@ export async function startSystem(
     `--uds-name=${connectPath}`,
     "--server-port=0",
     `--frontend=http-connect,127.0.0.1:${connectPort}`,
-    `--server-cert=${pki.serverFrontend.certPath}`,
-    `--server-key=${pki.serverFrontend.keyPath}`,
-    `--server-ca-cert=${pki.frontendCa.certPath}`,
-    `--cluster-cert=${pki.serverAgent.certPath}`,
-    `--cluster-key=${pki.serverAgent.keyPath}`,
-    `--cluster-ca-cert=${pki.agentCa.certPath}`,
+    ...serverCertificateFlags(pki),
     "--agent-bind-address=127.0.0.1",
     `--agent-port=${agentPort}`,
     "--health-bind-address=127.0.0.1",

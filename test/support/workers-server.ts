@@ -15,7 +15,7 @@ import { freePorts } from "./free-ports.ts";
 import { scrape } from "./gauges.ts";
 import { connectAsAgent, packets } from "./packet-stream.ts";
 import type { PacketStream } from "./packet-stream.ts";
-import { createTestPki } from "./pki.ts";
+import { createTestPki, serverCertificateFlags } from "./pki.ts";
 
 // `--workers 4`, with the server's executable.
 
@@ -66,12 +66,7 @@ export async function startWorkers(
       `--frontend=http-connect,unix:${connectPath}`,
       `--frontend=grpc,127.0.0.1:${grpcPort}`,
       `--frontend=http-connect,127.0.0.1:${connectPort}`,
-      `--server-cert=${pki.serverFrontend.certPath}`,
-      `--server-key=${pki.serverFrontend.keyPath}`,
-      `--server-ca-cert=${pki.frontendCa.certPath}`,
-      `--cluster-cert=${pki.serverAgent.certPath}`,
-      `--cluster-key=${pki.serverAgent.keyPath}`,
-      `--cluster-ca-cert=${pki.agentCa.certPath}`,
+      ...serverCertificateFlags(pki),
       "--agent-bind-address=127.0.0.1",
       `--agent-port=${agentPort}`,
       "--health-bind-address=127.0.0.1",

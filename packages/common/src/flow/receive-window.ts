@@ -31,6 +31,12 @@ export interface ReceiveWindowLimits {
   readonly maxBytes: number;
 }
 
+/** Credit that was given: behind which byte, and when. */
+interface Addition {
+  readonly atBytes: number;
+  readonly atMs: number;
+}
+
 /**
  * What one direction of a connection may send us: credit in bytes, given back as the bytes are
  * taken by whoever they are for, not as they arrive.
@@ -55,10 +61,8 @@ export class ReceiveWindow {
   #grantedBytes: number;
   #receivedBytes = 0;
   #takenBytes = 0;
-  /** Where credit ended that was granted before, in order, as far as the sender has not passed it. */
-  readonly #earlierGrants: number[] = [];
-  /** When the credit behind each of them was given. */
-  readonly #grantTimesMs: number[] = [];
+  /** Where credit was added, in order, as far as the sender has not passed it. */
+  readonly #additions: Addition[] = [];
   /** Shortest round trip since the span began, and in the span before. */
   #roundTripMs = Infinity;
   #earlierRoundTripMs = Infinity;
@@ -95,10 +99,11 @@ export class ReceiveWindow {
   receive(bytes: number): boolean {
     this.#receivedBytes += bytes;
     const nowMs = this.#clock.now();
-    const earlier = this.#earlierGrants;
-    while ((earlier[0] ?? Infinity) < this.#receivedBytes) {
-      earlier.shift();
-      this.#roundTripTook(nowMs - (this.#grantTimesMs.shift() ?? -Infinity), nowMs);
+    let next = this.#additions[0];
+    while (next !== undefined && next.atBytes < this.#receivedBytes) {
+      this.#roundTripTook(nowMs - next.atMs, nowMs);
+      this.#additions.shift();
+      next = this.#additions[0];
     }
     if (this.#receivedBytes >= this.#fillEndBytes) {
       this.#fillMs = nowMs - this.#fillStartMs;
@@ -113,8 +118,7 @@ export class ReceiveWindow {
     if (this.#takenBytes === this.#receivedBytes && this.#senderIsStopped) this.#grow();
     const creditBytes = this.#takenBytes + this.#windowBytes - this.#grantedBytes;
     if (creditBytes < Math.min(this.#windowBytes / 4, MAX_CREDIT_STEP_BYTES)) return 0;
-    this.#earlierGrants.push(this.#grantedBytes);
-    this.#grantTimesMs.push(this.#clock.now());
+    this.#additions.push({ atBytes: this.#grantedBytes, atMs: this.#clock.now() });
     this.#grantedBytes += creditBytes;
     return creditBytes;
   }
@@ -127,7 +131,7 @@ export class ReceiveWindow {
 
   /** Whether the sender has used up what it had been granted when it sent its last byte. */
   get #senderIsStopped(): boolean {
-    return this.#receivedBytes === (this.#earlierGrants[0] ?? this.#grantedBytes);
+    return this.#receivedBytes === (this.#additions[0]?.atBytes ?? this.#grantedBytes);
   }
 
   #grow(): void {

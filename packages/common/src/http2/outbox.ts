@@ -115,6 +115,7 @@ export class Outbox {
     this.#sending.clear();
   }
 
+  /** Read anew: the compiler believes that calls in between have left it alone. */
   #isStopped(): boolean {
     return this.#stopped;
   }

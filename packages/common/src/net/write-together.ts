@@ -7,7 +7,10 @@ const COALESCE_BELOW_BYTES = 2 * 1024;
 /** Room for the largest batch of an HTTP/2 connection with its last frame and all frames' heads. */
 const BATCH_BYTES = 384 * 1024;
 
-/** Most batches kept for the next ones; two connections at full speed never need more. */
+/** Smaller ones are not worth the memory that they would hold while they wait for a slow peer. */
+const MIN_BATCH_BYTES = 32 * 1024;
+
+/** Most batches kept for the next ones: 768 KiB. */
 const MAX_KEPT_BATCHES = 2;
 
 const keptBatches: Buffer[] = [];
@@ -30,7 +33,7 @@ export function writeTogether(
 
 /**
  * TLS copies several buffers into one of its own before it encrypts, which it allocates each time
- * (`TLSWrap::DoWrite`). Copying them into memory that was just used for the same costs the half.
+ * (`TLSWrap::DoWrite`). Copied here instead, they are in memory that is still in the cache.
  */
 function writeBatch(
   socket: TLSSocket,
@@ -39,7 +42,7 @@ function writeBatch(
 ): void {
   let bytes = 0;
   for (const buffer of buffers) bytes += buffer.length;
-  if (bytes > BATCH_BYTES || bytes < COALESCE_BELOW_BYTES) {
+  if (bytes > BATCH_BYTES || bytes < MIN_BATCH_BYTES) {
     socket.write(Buffer.concat(buffers, bytes), written);
     return;
   }
