@@ -14,6 +14,14 @@ export interface AttemptPorts {
   readonly random: Random;
 }
 
+/** What there is to get at a place. */
+export interface WantedTunnels {
+  /** Servers that are to have a tunnel each; infinite where nobody knows how many there are. */
+  readonly servers: number;
+  /** How many of them have none; none or less where there are enough. */
+  readonly missing: number;
+}
+
 /** What came of an attempt that did not fail: a tunnel, or a server that has one already. */
 export type AttemptOutcome = "opened" | "duplicate";
 
@@ -24,14 +32,25 @@ export type Attempt = (signal: AbortSignal) => Promise<AttemptOutcome>;
 const BACKOFF_FACTOR = 1.5;
 const JITTER = 0.1;
 
-/** Duplicates in a row that are drawn eagerly: enough to meet each of five servers, all but surely. */
-const EAGER_DUPLICATES = 60;
+/**
+ * Duplicates in a row that are drawn eagerly, for each server that is wanted: behind a balancer that
+ * chooses at random, the last one stays unmet once in 160,000 times.
+ */
+const EAGER_DUPLICATES = 12;
+
+/** Servers, as far as eagerness goes, where nobody knows how many there are. */
+const SUPPOSED_SERVERS = 5;
+
+/** Failures in a row that count as duplicates then: of a server that is down, while others answer. */
+const TOLERATED_FAILURES = 3;
 
 /** The pause behind a duplicate then, as a part of the sync interval. */
 const EAGER_FRACTION = 1 / 5;
 
-/** Attempts at a time then, at least. */
-const EAGER_ATTEMPTS = 2;
+/** Attempts at a time then: one for so many servers, within these limits. */
+const SERVERS_PER_EAGER_ATTEMPT = 3;
+const MIN_EAGER_ATTEMPTS = 2;
+const MAX_EAGER_ATTEMPTS = 4;
 
 /**
  * The attempts to get the tunnels that are missing at one place. With none missing there is no
@@ -40,10 +59,12 @@ const EAGER_ATTEMPTS = 2;
  * - As many attempts run at a time as tunnels are missing, but {@link MAX_FRESH_ATTEMPTS} at most.
  *   One that has been going on for {@link SLOW_ATTEMPT_MS} does not keep the next one waiting;
  *   {@link MAX_SLOW_ATTEMPTS} of these are tolerated on top.
- * - Failures are followed by growing pauses, counted from the start of what failed.
+ * - Failures are followed by growing pauses, counted from the start of what failed. A few of them
+ *   among duplicates count as such: one of the servers behind the balancer is down.
  * - A duplicate is followed by a short pause, as long as the attempt took if that was longer, and then
- *   by {@link EAGER_ATTEMPTS} attempts: behind a balancer the next may find the server that is missing.
- *   After {@link EAGER_DUPLICATES} in vain it is the sync interval, and one attempt.
+ *   by several attempts, the more the more servers there are: behind a balancer one of them may find
+ *   the server that is missing. After {@link EAGER_DUPLICATES} for each server in vain it is the sync
+ *   interval, and one attempt.
  * - A tunnel that ends is replaced after a random part of the sync interval, so that the agents of a
  *   server that went do not all come at once; one that did not last as if it had failed.
  */
@@ -51,7 +72,7 @@ export class ConnectAttempts {
   readonly #pace: AttemptPace;
   readonly #ports: AttemptPorts;
   readonly #attempt: Attempt;
-  readonly #missing: () => number;
+  readonly #wanted: () => WantedTunnels;
   readonly #failures: Backoff;
   /** For tunnels that end soon after they were opened. */
   readonly #shortLives: Backoff;
@@ -59,16 +80,22 @@ export class ConnectAttempts {
   #notBeforeMs = Number.NEGATIVE_INFINITY;
   #failedAtMs = Number.NEGATIVE_INFINITY;
   #duplicates = 0;
+  #failuresInRow = 0;
   #lastMissing = 0;
   #cancelWake: CancelTimer | undefined;
   #isStopped = false;
 
-  /** @param missing - How many tunnels are missing now. */
-  constructor(pace: AttemptPace, ports: AttemptPorts, attempt: Attempt, missing: () => number) {
+  /** @param wanted - What is wanted now. */
+  constructor(
+    pace: AttemptPace,
+    ports: AttemptPorts,
+    attempt: Attempt,
+    wanted: () => WantedTunnels,
+  ) {
     this.#pace = pace;
     this.#ports = ports;
     this.#attempt = attempt;
-    this.#missing = missing;
+    this.#wanted = wanted;
     const backoff = () =>
       new Backoff(
         {
@@ -83,12 +110,12 @@ export class ConnectAttempts {
     this.#shortLives = backoff();
   }
 
-  /** Start and cancel attempts as is called for now. To be called whenever `missing` may differ. */
+  /** Start and cancel attempts as is called for now. To be called whenever `wanted` may differ. */
   reconcile(): void {
     this.#cancelWake?.();
     this.#cancelWake = undefined;
     if (this.#isStopped) return;
-    const missing = this.#missing();
+    const { missing } = this.#wanted();
     if (missing > this.#lastMissing) this.#duplicates = 0;
     this.#lastMissing = missing;
     if (missing <= 0) {
@@ -129,13 +156,20 @@ export class ConnectAttempts {
   }
 
   get #freshLimit(): number {
-    const missing = Math.min(this.#missing(), MAX_FRESH_ATTEMPTS);
-    if (missing <= 0 || this.#duplicates === 0) return missing;
-    return this.#isEager ? Math.max(EAGER_ATTEMPTS, missing) : 1;
+    const limit = Math.min(this.#wanted().missing, MAX_FRESH_ATTEMPTS);
+    if (limit <= 0 || this.#duplicates === 0) return limit;
+    if (!this.#isEager) return 1;
+    const share = Math.ceil(this.#serverCount / SERVERS_PER_EAGER_ATTEMPT);
+    return Math.max(limit, MIN_EAGER_ATTEMPTS, Math.min(share, MAX_EAGER_ATTEMPTS));
   }
 
   get #isEager(): boolean {
-    return this.#duplicates <= EAGER_DUPLICATES;
+    return this.#duplicates <= EAGER_DUPLICATES * this.#serverCount;
+  }
+
+  get #serverCount(): number {
+    const { servers } = this.#wanted();
+    return Number.isFinite(servers) ? servers : SUPPOSED_SERVERS;
   }
 
   #freshCount(nowMs: number): number {
@@ -153,6 +187,7 @@ export class ConnectAttempts {
       (outcome) => {
         if (!this.#running.delete(run)) return;
         this.#failures.reset();
+        this.#failuresInRow = 0;
         if (outcome === "opened") this.#duplicates = 0;
         else this.#duplicate(this.#ports.clock.now() - nowMs);
         this.reconcile();
@@ -168,8 +203,14 @@ export class ConnectAttempts {
   #failed(startedAtMs: number): void {
     // Of attempts that ran together, one failure counts.
     if (startedAtMs < this.#failedAtMs) return;
-    this.#failedAtMs = this.#ports.clock.now();
-    this.#pause(this.#failures.next(), startedAtMs);
+    const nowMs = this.#ports.clock.now();
+    this.#failedAtMs = nowMs;
+    this.#failuresInRow++;
+    if (this.#duplicates > 0 && this.#failuresInRow <= TOLERATED_FAILURES) {
+      this.#duplicate(nowMs - startedAtMs);
+    } else {
+      this.#pause(this.#failures.next(), startedAtMs);
+    }
   }
 
   #duplicate(tookMs: number): void {

@@ -9,7 +9,7 @@ import type {
 } from "../tunnel/tunnel-connector.ts";
 import type { AddressSource } from "./address-source.ts";
 import { ConnectAttempts } from "./connect-attempts.ts";
-import type { AttemptOutcome, AttemptPace } from "./connect-attempts.ts";
+import type { AttemptOutcome, AttemptPace, WantedTunnels } from "./connect-attempts.ts";
 import type { HeldTunnel } from "./held-tunnel.ts";
 import { HeldTunnels } from "./held-tunnels.ts";
 import { addressText } from "./server-address.ts";
@@ -98,7 +98,7 @@ export class ServerSet {
   get serverCount(): number {
     if (this.#isShared) return this.#sharedCount();
     let missing = 0;
-    for (const key of this.#places.keys()) missing += this.#missingAt(key);
+    for (const key of this.#places.keys()) missing += this.#wantedAt(key).missing;
     return Math.max(1, this.connectedCount + missing);
   }
 
@@ -178,7 +178,7 @@ export class ServerSet {
       this.#pace,
       this.#ports,
       (signal) => this.#connect(key, nextAddress(), signal),
-      () => this.#missingAt(key),
+      () => this.#wantedAt(key),
     );
     this.#places.set(key, attempts);
   }
@@ -188,12 +188,14 @@ export class ServerSet {
     return current[this.#turn++ % current.length];
   }
 
-  #missingAt(key: string): number {
+  #wantedAt(key: string): WantedTunnels {
     if (!this.#isShared) {
-      return this.#held.up().some(({ places }) => places.has(key)) ? 0 : 1;
+      const isMissing = !this.#held.up().some(({ places }) => places.has(key));
+      return { servers: 1, missing: isMissing ? 1 : 0 };
     }
-    const wanted = this.#sharedCount();
-    return wanted < 0 ? Number.POSITIVE_INFINITY : wanted - this.connectedCount;
+    const count = this.#sharedCount();
+    const servers = count < 0 ? Number.POSITIVE_INFINITY : count;
+    return { servers, missing: servers - this.connectedCount };
   }
 
   #sharedCount(): number {

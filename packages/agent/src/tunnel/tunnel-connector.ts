@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import type { LookupFunction, Socket } from "node:net";
-import { TLSSocket } from "node:tls";
+import { TLSSocket, createSecureContext } from "node:tls";
+import type { ConnectionOptions } from "node:tls";
 import {
   ConnectError,
   GrpcClientCarrier,
@@ -96,6 +97,8 @@ export class TunnelConnectError extends Error {
 export class TunnelConnector {
   readonly #options: ConnectorOptions;
   readonly #ports: ConnectionPorts;
+  /** By the name that a server must prove. */
+  readonly #tlsOptions = new Map<string, ConnectionOptions>();
 
   constructor(options: ConnectorOptions, ports: ConnectionPorts) {
     this.#options = options;
@@ -141,16 +144,11 @@ export class TunnelConnector {
   }
 
   async #connectSocket({ host, port, name }: ServerAddress, signal: AbortSignal): Promise<Socket> {
-    const { lookup, ca, keyPair, alpnProtocols } = this.#options;
+    const { lookup } = this.#options;
     try {
       return await connectSocket({
         address: { kind: "tcp", host, port },
-        tls: clientTlsOptions({
-          ca,
-          keyPair,
-          serverName: name,
-          alpnProtocols: [...alpnProtocols, "h2"],
-        }),
+        tls: this.#tlsOptionsFor(name),
         timeoutMs: SERVER_CONNECT_TIMEOUT_MS,
         clock: this.#ports.clock,
         signal,
@@ -160,6 +158,19 @@ export class TunnelConnector {
       if (!(error instanceof ConnectError)) throw error;
       throw new TunnelConnectError(`${error.phase}: ${reasonOf(error)}`, { cause: error });
     }
+  }
+
+  /** One context for all attempts: to read certificates and key each time took a quarter of their CPU. */
+  #tlsOptionsFor(serverName: string): ConnectionOptions {
+    let options = this.#tlsOptions.get(serverName);
+    if (options === undefined) {
+      const { ca, keyPair, alpnProtocols } = this.#options;
+      const settings = { ca, keyPair, serverName, alpnProtocols: [...alpnProtocols, "h2"] };
+      options = clientTlsOptions(settings);
+      options.secureContext = createSecureContext(options);
+      this.#tlsOptions.set(serverName, options);
+    }
+    return options;
   }
 
   #openTunnel(
