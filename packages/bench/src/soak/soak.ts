@@ -17,12 +17,15 @@ import type { Finding } from "./verdict.ts";
 
 /**
  * A round is load, then rest until nothing is open any more: what a heap holds while connections are
- * open depends on how many those are, which depends on how busy the machine is.
+ * open depends on how many those are, which depends on how busy the machine is. A rest takes some 4 s,
+ * so a long run has longer rounds, and thirty of them at most.
  */
-const LOAD_MS = 15_000;
+const MIN_LOAD_MS = 15_000;
+const MAX_ROUNDS = 30;
 
-/** Every other round, in its middle, an agent is killed: every 30 s of load. */
-const KILL_EVERY_ROUNDS = 2;
+/** An agent is killed after so much load, and then as often: neither as it begins nor as it ends. */
+const FIRST_KILL_MS = 22_500;
+const KILL_EVERY_MS = 30_000;
 
 /** Rounds before heaps are compared: whatever happens in a round has happened. */
 const WARM_UP_ROUNDS = 2;
@@ -114,12 +117,17 @@ class Soak {
     await load.run(connectionsPerSecond, FIRST_LOAD_MS);
     const before = await this.#rest();
     let after = before;
-    const endMs = this.#startedAtMs + minutes * 60_000;
+    const durationMs = minutes * 60_000;
+    const endMs = this.#startedAtMs + durationMs;
+    const loadMs = Math.max(MIN_LOAD_MS, durationMs / MAX_ROUNDS);
+    let nextKillMs = FIRST_KILL_MS;
     for (let round = 1; round <= MIN_ROUNDS || performance.now() < endMs; round++) {
-      await Promise.all([
-        load.run(connectionsPerSecond, LOAD_MS),
-        ...(round % KILL_EVERY_ROUNDS === 0 ? [this.#killLater(LOAD_MS / 2)] : []),
-      ]);
+      const tasks = [load.run(connectionsPerSecond, loadMs)];
+      for (; nextKillMs < loadMs; nextKillMs += KILL_EVERY_MS) {
+        tasks.push(this.#killLater(nextKillMs));
+      }
+      nextKillMs -= loadMs;
+      await Promise.all(tasks);
       after = await this.#rest(before);
       if (round <= WARM_UP_ROUNDS) continue;
       for (const subject of this.#subjects) await subject.sampleHeap(load.counts.started);
