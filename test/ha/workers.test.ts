@@ -49,6 +49,23 @@ describe("a server with four workers", () => {
     assert.match(lines, /last-good-dial ok: \d+ s ago/);
   });
 
+  it("gives the profile of the worker that is asked for", async (t) => {
+    const server = await startWorkers(t, ["--enable-profiling"]);
+    const profileOf = (worker: number) =>
+      fetch(`http://127.0.0.1:${server.adminPort}/debug/pprof/profile?seconds=1&worker=${worker}`);
+    const profile = await profileOf(2);
+    assert.equal(profile.status, 200);
+    assert.ok(Object.hasOwn((await profile.json()) as object, "samples"));
+    const nobody = await profileOf(WORKERS + 1);
+    assert.equal(nobody.status, 404);
+    assert.equal(await nobody.text(), "no worker 5 of 4\n");
+
+    const [stopped = 0] = server.workers().get(2) ?? [];
+    const dead = profileOf(2);
+    kill(stopped, "SIGKILL");
+    assert.equal((await dead).status, 503);
+  });
+
   it("replaces a worker that is killed, while the connections of all others live on", async (t) => {
     const server = await startWorkers(t, ["--proxy-strategies=destHost,default"]);
     await startAgent(t, server.agentPort);

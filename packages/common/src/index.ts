@@ -79,7 +79,7 @@ export type {
   OpsListenerPorts,
 } from "./ops/ops-listener.ts";
 export type { OpsHandler, OpsRequest, OpsResponse, OpsRoute } from "./ops/ops-route.ts";
-export { profilingRoutes } from "./ops/profiling-routes.ts";
+export { MAX_PROFILE_SECONDS, profilingRoutes } from "./ops/profiling-routes.ts";
 export type { ProfilingOptions, ProfilingPorts } from "./ops/profiling-routes.ts";
 export { loadProcessMetrics, runService } from "./service.ts";
 export { tuneGarbageCollection } from "./garbage-collection.ts";

@@ -1,3 +1,4 @@
+import { MAX_PROFILE_SECONDS } from "@reachback/common";
 import type { Http2Limits, SocketEndLimits } from "@reachback/common";
 
 // Every bound of the server that is not a flag. LIMITS.md says what happens when one is reached.
@@ -40,6 +41,9 @@ export const NEIGHBOUR_CONNECT_TIMEOUT_MS = 2_000;
 
 /** For a worker's answer to the primary; what it said last counts then. */
 export const WORKER_ANSWER_TIMEOUT_MS = 2_000;
+
+/** The same for a profile: the longest recording, and time to write down every object of a large heap. */
+export const WORKER_PROFILE_TIMEOUT_MS = (MAX_PROFILE_SECONDS + 60) * 1_000;
 
 /** From the start of a worker to its being ready. */
 export const WORKER_START_TIMEOUT_MS = 30_000;

@@ -6,7 +6,8 @@ import { errorAnswer, redirectAnswer } from "./go-answers.ts";
 import type { OpsHandler, OpsRequest, OpsResponse, OpsRoute } from "./ops-route.ts";
 import { recordCpuProfile, recordHeapProfile } from "./profiler.ts";
 
-const MAX_SECONDS = 300;
+/** The longest recording, in seconds. */
+export const MAX_PROFILE_SECONDS = 300;
 const DEFAULT_CPU_SECONDS = 30;
 const DEFAULT_HEAP_SECONDS = 10;
 
@@ -15,8 +16,8 @@ const INDEX = `<html>
 <body>
 <p>Profiles of the V8 engine, one at a time. Chrome DevTools opens each of them; go tool pprof does not.</p>
 <ul>
-<li><a href="profile?seconds=${DEFAULT_CPU_SECONDS}">profile</a>: where the time goes, over <code>seconds</code> (${DEFAULT_CPU_SECONDS}, at most ${MAX_SECONDS}); save as .cpuprofile</li>
-<li><a href="heap?seconds=${DEFAULT_HEAP_SECONDS}">heap</a>: who allocates what is still held after <code>seconds</code> (${DEFAULT_HEAP_SECONDS}, at most ${MAX_SECONDS}); save as .heapprofile</li>
+<li><a href="profile?seconds=${DEFAULT_CPU_SECONDS}">profile</a>: where the time goes, over <code>seconds</code> (${DEFAULT_CPU_SECONDS}, at most ${MAX_PROFILE_SECONDS}); save as .cpuprofile</li>
+<li><a href="heap?seconds=${DEFAULT_HEAP_SECONDS}">heap</a>: who allocates what is still held after <code>seconds</code> (${DEFAULT_HEAP_SECONDS}, at most ${MAX_PROFILE_SECONDS}); save as .heapprofile</li>
 <li><a href="heapsnapshot">heapsnapshot</a>: every object; stops the process, and with it all connections, for about a second per 100 MB of heap; save as .heapsnapshot</li>
 </ul>
 </body>
@@ -50,7 +51,7 @@ export function profilingRoutes(
     async ({ query, signal }) => {
       const seconds = readSeconds(query, defaultSeconds);
       if (seconds === undefined) {
-        return errorAnswer(400, `seconds must be a whole number from 1 to ${MAX_SECONDS}`);
+        return errorAnswer(400, `seconds must be a whole number from 1 to ${MAX_PROFILE_SECONDS}`);
       }
       return await one.run(async () => download(file, await record(clock, seconds * 1000, signal)));
     };
@@ -89,7 +90,7 @@ function readSeconds(query: URLSearchParams, defaultSeconds: number): number | u
   const text = query.get("seconds");
   if (text === null) return defaultSeconds;
   const seconds = /^[0-9]{1,9}$/.test(text) ? Number(text) : 0;
-  return seconds >= 1 && seconds <= MAX_SECONDS ? seconds : undefined;
+  return seconds >= 1 && seconds <= MAX_PROFILE_SECONDS ? seconds : undefined;
 }
 
 function download(file: string, body: OpsResponse["body"]): OpsResponse {

@@ -262,8 +262,11 @@ export class Primary {
         const number = request.query.get("worker");
         if (number === null) return handler(request);
         const slot = this.#slots.find((each) => String(each.number) === number);
-        const answer = await slot?.process?.profile(request.path, request.rawQuery);
-        return answer ?? { status: 404, body: `no worker ${number} of ${this.#slots.length}\n` };
+        if (slot === undefined) {
+          return { status: 404, body: `no worker ${number} of ${this.#slots.length}\n` };
+        }
+        const answer = await slot.process?.profile(request.path, request.rawQuery);
+        return answer ?? { status: 503, body: `worker ${number} has died or does not answer\n` };
       },
     }));
   }

@@ -2,11 +2,12 @@ import { fork } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import type { Socket } from "node:net";
 import { fileURLToPath } from "node:url";
-import type { CancelTimer, Clock } from "@reachback/common";
+import type { Clock } from "@reachback/common";
 import {
   WORKER_ANSWER_TIMEOUT_MS,
   WORKER_MAX_WAITING_MESSAGES,
   WORKER_MAX_WAITING_SOCKETS,
+  WORKER_PROFILE_TIMEOUT_MS,
 } from "../limits.ts";
 import type {
   FromWorker,
@@ -154,11 +155,11 @@ export class WorkerProcess {
     ) as Promise<WorkerReport | undefined>;
   }
 
-  /** A profile of it; `undefined` if it is gone before that is done. */
+  /** A profile of it; `undefined` if there is none in time. */
   profile(path: string, rawQuery: string): Promise<ProfileAnswer | undefined> {
     return this.#ask(
       (request) => ({ type: "profile", request, path, rawQuery }),
-      Infinity,
+      WORKER_PROFILE_TIMEOUT_MS,
     ) as Promise<ProfileAnswer | undefined>;
   }
 
@@ -170,18 +171,15 @@ export class WorkerProcess {
     if (this.#isGone) return Promise.resolve(undefined);
     const request = ++this.#lastRequest;
     return new Promise((resolve) => {
-      let cancel: CancelTimer | undefined;
       const answer = (value: unknown) => {
-        cancel?.();
+        cancel();
         this.#answers.delete(request);
         resolve(value);
       };
       this.#answers.set(request, answer);
-      if (timeoutMs !== Infinity) {
-        cancel = this.#clock.schedule(timeoutMs, () => {
-          answer(undefined);
-        });
-      }
+      const cancel = this.#clock.schedule(timeoutMs, () => {
+        answer(undefined);
+      });
       this.send(messageOf(request));
     });
   }
