@@ -1,4 +1,4 @@
-import { PacketType, SilenceWatch } from "@reachback/common";
+import { PacketType } from "@reachback/common";
 import type {
   Clock,
   ConnectionId,
@@ -10,8 +10,9 @@ import type {
 } from "@reachback/common";
 import type { DialFailureReason, ServerMetrics } from "../metrics.ts";
 import type { CloseReason } from "./close-reason.ts";
-import { STUCK_MS } from "../limits.ts";
 import type { DialFailure, FrontendEnd } from "./frontend-end.ts";
+import { HalfCloseWatch } from "./half-close-watch.ts";
+import type { HalfClosed, WaitsFor } from "./half-close-watch.ts";
 
 /** What a frontend asks for. */
 export interface DialRequest {
@@ -100,7 +101,7 @@ const OUR_REASON_TEXT = {
  * then the frontend still receives. There is one way out of every state, which releases whatever the
  * connection holds.
  */
-export class Connection implements FlowOwner {
+export class Connection implements FlowOwner, HalfClosed {
   readonly request: DialRequest;
 
   readonly #keeper: DialKeeper;
@@ -122,12 +123,10 @@ export class Connection implements FlowOwner {
   #closeRequest: "none" | "queued" | "sent" = "none";
   /** Whether nobody waits for what the endpoint still sends: it is over once CLOSE_REQ is sent. */
   #isAbandoned = false;
-  /** Watches a connection that one side has finished. */
-  #silence: SilenceWatch | undefined;
+  /** Of a connection that one side has finished, or that is abandoned. */
+  #halfCloseWatch: HalfCloseWatch | undefined;
   #bytesToAgent = 0;
   #bytesFromAgent = 0;
-  /** Received bytes that the frontend has not passed on. */
-  #untakenBytes = 0;
 
   constructor(
     request: DialRequest,
@@ -201,17 +200,18 @@ export class Connection implements FlowOwner {
     if (this.#state !== "open" || this.#clientFinished || this.#flow === undefined) return true;
     this.#bytesToAgent += piece.length;
     this.#ports.metrics.bytes.toAgent.add(piece.length);
-    this.#silence?.touch();
-    return this.#flow.send(piece);
+    const isRoomLeft = this.#flow.send(piece);
+    this.#halfCloseWatch?.touch();
+    return isRoomLeft;
   }
 
   /** So many bytes of what the frontend received have gone on to the client. */
   taken(bytes: number): void {
+    const flow = this.#flow;
     // What an abandoned connection had was taken at once.
-    if (bytes > this.#untakenBytes) return;
-    this.#untakenBytes -= bytes;
-    this.#silence?.touch();
-    this.#flow?.taken(bytes);
+    if (flow === undefined || bytes > flow.untakenBytes) return;
+    flow.taken(bytes);
+    this.#halfCloseWatch?.touch();
   }
 
   /**
@@ -226,7 +226,7 @@ export class Connection implements FlowOwner {
     this.#flow?.sendBehind({ type: PacketType.FINISH, connectionId });
     this.#closeReason ??= "client_closed";
     if (this.#endpointFinished) this.#state = "closing";
-    this.#watchSilence();
+    this.#watchHalfClosed();
     return true;
   }
 
@@ -260,12 +260,12 @@ export class Connection implements FlowOwner {
     this.#isAbandoned = true;
     this.#state = "closing";
     this.#closeReason ??= reason;
-    this.taken(this.#untakenBytes);
+    this.taken(this.#flow?.untakenBytes ?? 0);
     if (this.#closeRequest === "sent") {
       this.#finishAbandoned();
       return;
     }
-    this.#watchSilence();
+    this.#watchHalfClosed();
     this.#sendCloseRequest();
   }
 
@@ -303,8 +303,8 @@ export class Connection implements FlowOwner {
 
   /** The agent takes so many bytes more. */
   addCredit(bytes: number): void {
-    this.#silence?.touch();
     this.#flow?.addCredit(bytes);
+    this.#halfCloseWatch?.touch();
   }
 
   /** The endpoint has finished sending. */
@@ -314,7 +314,7 @@ export class Connection implements FlowOwner {
     this.#closeReason ??= "endpoint_closed";
     if (this.#frontend.finish()) {
       if (this.#clientFinished) this.#state = "closing";
-      this.#watchSilence();
+      this.#watchHalfClosed();
     } else {
       // A full close is the most that this frontend knows.
       const connectionId = this.#connectionId;
@@ -335,10 +335,9 @@ export class Connection implements FlowOwner {
 
   flowReceived(piece: Buffer): void {
     this.#bytesFromAgent += piece.length;
-    this.#untakenBytes += piece.length;
     const { clock, metrics } = this.#ports;
     metrics.bytes.fromAgent.add(piece.length);
-    this.#silence?.touch();
+    this.#halfCloseWatch?.touch();
     if (this.#isAbandoned) {
       this.taken(piece.length);
       return;
@@ -358,6 +357,25 @@ export class Connection implements FlowOwner {
 
   flowStalled(): void {
     this.#end("slow_consumer");
+  }
+
+  // HalfClosed
+
+  waitsFor(): WaitsFor {
+    const { queuedBytes = 0, untakenBytes = 0 } = this.#flow ?? {};
+    if (untakenBytes > 0) return "others";
+    if (queuedBytes > 0) return "agent";
+    return this.#clientFinished || this.#state === "closing" ? "others" : "client";
+  }
+
+  stoodStill(waitedFor: WaitsFor): void {
+    if (waitedFor === "agent") {
+      this.#end("half_close_timeout");
+    } else {
+      // The client has had everything, its end included. Only the endpoint misses something.
+      this.#sendReset(OUR_REASON_TEXT.half_close_timeout);
+      this.#finish("half_close_timeout", "");
+    }
   }
 
   /** The tunnel has ended, by itself or because this server stops. */
@@ -396,37 +414,11 @@ export class Connection implements FlowOwner {
     }
   }
 
-  /**
-   * Watch a connection of which one side has finished. What the agent can tell better is left to it:
-   * whether an endpoint that was told the client's end is silent.
-   */
-  #watchSilence(): void {
+  #watchHalfClosed(): void {
+    if (this.#flow === undefined) return;
     const { clock, halfCloseTimeoutMs } = this.#ports;
-    this.#silence?.stop();
-    this.#silence = new SilenceWatch(clock, () => {
-      this.#silent();
-    });
-    const timeoutMs = this.#isAgentsToWatch ? STUCK_MS : halfCloseTimeoutMs;
-    this.#silence.start(halfCloseTimeoutMs === 0 ? 0 : timeoutMs);
-  }
-
-  get #isAgentsToWatch(): boolean {
-    return (this.#clientFinished || this.#isAbandoned) && this.#tunnel.hasHalfClose;
-  }
-
-  #silent(): void {
-    const isStuck = (this.#flow?.queuedBytes ?? 0) > 0;
-    const isTaking = this.#untakenBytes > 0 && !this.#isAbandoned;
-    if (isTaking || (this.#isAgentsToWatch && !isStuck)) {
-      // A client that reads slowly is not silent.
-      this.#watchSilence();
-    } else if (this.#state === "closing" || this.#clientFinished) {
-      this.#end("half_close_timeout");
-    } else {
-      // The client has had everything, its end included. Only the endpoint misses something.
-      this.#sendReset(OUR_REASON_TEXT.half_close_timeout);
-      this.#finish("half_close_timeout", "");
-    }
+    this.#halfCloseWatch ??= new HalfCloseWatch(clock, halfCloseTimeoutMs, this.#flow, this);
+    this.#halfCloseWatch.start();
   }
 
   /** End the connection on our own account, both ways. */
@@ -463,7 +455,7 @@ export class Connection implements FlowOwner {
   #release(): void {
     if (this.#state === "dialing") this.#keeper.dialOver();
     this.#state = "closed";
-    this.#silence?.stop();
+    this.#halfCloseWatch?.stop();
     this.#flow?.close();
     this.#tunnel.forget(this);
     this.#ports.connectionEnded();
