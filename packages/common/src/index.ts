@@ -154,6 +154,7 @@ export {
   offeredExtensions,
 } from "./carrier/extensions.ts";
 export type { Extension } from "./carrier/extensions.ts";
+export { FLOW_CONTROL_VIOLATED, HALF_CLOSE_TIMEOUT } from "./flow/end-texts.ts";
 export { FLOW_FLAGS, resolveFlowOptions } from "./flow/flow-flags.ts";
 export type { FlowOptions } from "./flow/flow-flags.ts";
 export type { Flow, FlowLimits, FlowOwner } from "./flow/flow.ts";

@@ -73,7 +73,7 @@ export const MAX_WORKERS = 64;
 export const CONNECT_SOCKET: SocketEndLimits = { closeStallMs: 10_000 };
 
 /**
- * For an endpoint to take anything of what waits here while the client has finished. Longer than
+ * For an endpoint to take anything of what waits here once one side has finished or left. Longer than
  * `--half-close-timeout`, because a slow endpoint is heard of only now and then.
  */
 export const STUCK_MS = 60_000;

@@ -18,10 +18,10 @@ import type {
 import { ManualClock, SeededRandom } from "@reachback/common/testing";
 import { Backend } from "../src/backend/backend.ts";
 import type { BackendOwner } from "../src/backend/backend.ts";
-import type { Connection, ConnectionPorts, DialRequest } from "../src/dial/connection.ts";
+import type { Connection, ConnectionPorts } from "../src/dial/connection.ts";
 import type { DialLimits } from "../src/dial/dial-limits.ts";
 import { PendingDial } from "../src/dial/pending-dial.ts";
-import type { DialFailure, FrontendEnd } from "../src/dial/frontend-end.ts";
+import type { DialFailure, DialRequest, FrontendEnd } from "../src/dial/frontend-end.ts";
 import { ServerMetrics } from "../src/metrics.ts";
 
 // Both ends of a backend without a network: the tunnel's far end, and frontends.

@@ -1,8 +1,14 @@
 import type { Socket } from "node:net";
-import { PacketType, SilenceWatch, SocketEnd, systemErrorText } from "@reachback/common";
+import {
+  FLOW_CONTROL_VIOLATED,
+  HALF_CLOSE_TIMEOUT,
+  PacketType,
+  SilenceWatch,
+  SocketEnd,
+  systemErrorText,
+} from "@reachback/common";
 import type {
   Clock,
-  CloseResponsePacket,
   ConnectionId,
   ControlPacket,
   DialId,
@@ -10,13 +16,14 @@ import type {
   Flow,
   FlowOwner,
   FlowPorts,
-  Logger,
   SocketEndLimits,
 } from "@reachback/common";
-import type { AgentMetrics } from "../metrics.ts";
 import type { CloseReason } from "./close-reason.ts";
+import { ConnectionRecord } from "./connection-record.ts";
+import type { RecordPorts } from "./connection-record.ts";
 import { DialError } from "./dial-error.ts";
 import type { EndpointDialer } from "./endpoint-dialer.ts";
+import { ServerEnds } from "./server-ends.ts";
 
 /** The tunnel that a connection runs over, as the connection sees it. */
 export interface ConnectionTunnel {
@@ -34,10 +41,8 @@ export interface ConnectionTunnel {
 }
 
 /** What a connection needs from the agent around it. */
-export interface ConnectionPorts {
+export interface ConnectionPorts extends RecordPorts {
   readonly clock: Clock;
-  readonly metrics: AgentMetrics;
-  readonly logger: Logger;
   readonly dialer: EndpointDialer;
   readonly socketLimits: SocketEndLimits;
   readonly flow: FlowPorts;
@@ -45,9 +50,7 @@ export interface ConnectionPorts {
   readonly halfCloseTimeoutMs: number;
 }
 
-/** What the server is told when it was us who ended a connection. */
-const HALF_CLOSE_TIMEOUT = "half-close timeout";
-const FLOW_CONTROL_VIOLATED = "flow control violated";
+/** What a server that has reset a connection is answered. */
 const RESET_BY_SERVER = "reset by server";
 
 /**
@@ -66,27 +69,24 @@ const RESET_BY_SERVER = "reset by server";
 export class EndpointConnection implements FlowOwner {
   readonly connectionId: ConnectionId;
   readonly dialId: DialId;
+  readonly address: string;
 
-  readonly #address: string;
   readonly #tunnel: ConnectionTunnel;
   readonly #ports: ConnectionPorts;
+  readonly #record: ConnectionRecord;
   readonly #dialAbort = new AbortController();
   #state: "dialing" | "open" | "flushing" | "finishing" | "gone" = "dialing";
   #socket: Socket | undefined;
   #endpoint: SocketEnd | undefined;
+  /** From when the endpoint is reached. */
   #flow: Flow | undefined;
+  #ends: ServerEnds | undefined;
   #serverFinished = false;
   #endpointFinished = false;
   /** Whether the endpoint is not read because the server takes no more. */
   #isPaused = false;
   /** Watches a connection that the server has finished. */
   #silence: SilenceWatch | undefined;
-  /** Whether the server knows that the connection is closed, or the tunnel is gone. */
-  #isTold = false;
-  /** What the server is told then. */
-  #closeError = "";
-  #bytesToEndpoint = 0;
-  #bytesFromEndpoint = 0;
 
   constructor(
     connectionId: ConnectionId,
@@ -96,9 +96,10 @@ export class EndpointConnection implements FlowOwner {
   ) {
     this.connectionId = connectionId;
     this.dialId = request.dialId;
-    this.#address = request.address;
+    this.address = request.address;
     this.#tunnel = tunnel;
     this.#ports = ports;
+    this.#record = new ConnectionRecord(this, ports);
   }
 
   /** Dial the endpoint and answer the server. Never rejects. */
@@ -107,7 +108,7 @@ export class EndpointConnection implements FlowOwner {
     const startedAtMs = clock.now();
     let socket: Socket;
     try {
-      socket = await dialer.dial(protocol, this.#address, this.#dialAbort.signal);
+      socket = await dialer.dial(protocol, this.address, this.#dialAbort.signal);
     } catch (error) {
       this.#dialFailed(error);
       return;
@@ -158,17 +159,17 @@ export class EndpointConnection implements FlowOwner {
    * connection that is closing, it wants nothing more of the endpoint either.
    */
   closeRequested(): void {
-    if (this.#state === "finishing") this.#tellNow();
+    if (this.#state === "finishing") this.#ends?.closeNow();
     else if (this.#state === "flushing") this.#flow?.dropQueued();
     else if (this.#state === "open") this.#flush("server_closed");
   }
 
   /** The server's client is gone: the endpoint sees a reset, behind what was sent. */
   resetRequested(): void {
-    if (this.#state === "finishing") this.#tellNow();
+    if (this.#state === "finishing") this.#ends?.closeNow();
     if (this.#state !== "open" && this.#state !== "flushing") return;
-    this.#finish("server_reset", RESET_BY_SERVER);
-    this.#tellNow();
+    this.#close("server_reset", RESET_BY_SERVER);
+    this.#ends?.closeNow();
     this.#endpoint?.resetBehindData();
   }
 
@@ -178,18 +179,24 @@ export class EndpointConnection implements FlowOwner {
       this.cancelDial();
     } else if (this.#state === "open" || this.#state === "flushing") {
       this.#ended("tunnel_lost", "");
-      this.#told();
+      this.#ends?.lost();
       this.#endpoint?.reset();
-    } else if (this.#state === "finishing" && !this.#isTold) {
-      this.#told();
+    } else if (this.#state === "finishing") {
+      this.#ends?.lost();
     }
+  }
+
+  /** The agent exits: let go of the socket now. Only an endpoint that has got all sees an end. */
+  abandon(): void {
+    this.tunnelLost();
+    if (this.queuedBytes > 0) this.#endpoint?.reset();
+    else this.#socket?.destroy();
   }
 
   // FlowOwner
 
   flowReceived(piece: Buffer): void {
-    this.#bytesToEndpoint += piece.length;
-    this.#ports.metrics.bytes.toEndpoint.add(piece.length);
+    this.#record.toEndpoint(piece.length);
     this.#endpoint?.write(piece);
   }
 
@@ -204,17 +211,10 @@ export class EndpointConnection implements FlowOwner {
   }
 
   flowStalled(): void {
-    this.#cut("slow_consumer", `write tcp ${this.#address}: i/o timeout`);
+    this.#cut("slow_consumer", `write tcp ${this.address}: i/o timeout`);
   }
 
-  /** The agent exits: let go of the socket now. Only an endpoint that has got all sees an end. */
-  abandon(): void {
-    this.tunnelLost();
-    if (this.queuedBytes > 0) this.#endpoint?.reset();
-    else this.#socket?.destroy();
-  }
-
-  #dialed(socket: Socket, durationMs: number): void {
+  #dialed(socket: Socket, dialMs: number): void {
     if (this.#state !== "dialing") {
       socket.destroy();
       return;
@@ -222,10 +222,10 @@ export class EndpointConnection implements FlowOwner {
     this.#state = "open";
     this.#socket = socket;
     this.#flow = this.#tunnel.established(this);
-    const { metrics, logger, clock, socketLimits } = this.#ports;
-    metrics.endpointDialed(durationMs / 1000);
-    metrics.connectionOpened();
-    if (logger.debugEnabled) logger.debug("connection.opened", this.#logFields());
+    this.#ends = new ServerEnds(this.#flow, () => {
+      this.#told();
+    });
+    this.#record.opened(dialMs);
     // The answer is queued before the endpoint's first byte can be.
     this.#tunnel.send({
       type: PacketType.DIAL_RSP,
@@ -233,6 +233,7 @@ export class EndpointConnection implements FlowOwner {
       connectionId: this.connectionId,
       error: "",
     });
+    const { clock, socketLimits } = this.#ports;
     this.#endpoint = new SocketEnd(socket, socketLimits, clock, {
       data: (piece) => {
         this.#fromEndpoint(piece);
@@ -252,23 +253,21 @@ export class EndpointConnection implements FlowOwner {
 
   #dialFailed(error: unknown): void {
     if (this.#state !== "dialing") return;
-    const { message, reason } =
+    const failure =
       error instanceof DialError ? error : new DialError(`dial tcp: ${String(error)}`);
-    this.#ports.metrics.endpointDialFailed(reason);
-    this.#ports.logger.warn("dial.failed", { ...this.#logFields(), error: message });
+    this.#record.dialFailed(failure);
     this.#tunnel.send({
       type: PacketType.DIAL_RSP,
       dialId: this.dialId,
       connectionId: 0 as ConnectionId,
-      error: message,
+      error: failure.message,
     });
     this.#gone();
   }
 
   #fromEndpoint(piece: Buffer): void {
     if (this.#flow === undefined) return;
-    this.#bytesFromEndpoint += piece.length;
-    this.#ports.metrics.bytes.fromEndpoint.add(piece.length);
+    this.#record.fromEndpoint(piece.length);
     this.#silence?.touch();
     if (this.#flow.send(piece)) return;
     this.#isPaused = true;
@@ -278,14 +277,13 @@ export class EndpointConnection implements FlowOwner {
   #endpointEnded(): void {
     if (this.#state !== "open") return;
     this.#endpointFinished = true;
-    const { connectionId } = this;
     if (!this.#tunnel.hasHalfClose) {
-      this.#finish("endpoint_closed", "");
+      this.#close("endpoint_closed", "");
       this.#endpoint?.close();
     } else if (this.#serverFinished) {
       this.#flush("endpoint_closed");
     } else {
-      this.#flow?.sendBehind({ type: PacketType.FINISH, connectionId });
+      this.#ends?.finish();
     }
   }
 
@@ -295,7 +293,7 @@ export class EndpointConnection implements FlowOwner {
     this.#silence?.stop();
     this.#endpoint?.close((complete) => {
       // Otherwise its end follows, and says why.
-      if (complete) this.#finish(reason, "");
+      if (complete) this.#close(reason, "");
     });
     // A full socket drains by itself now, and the server need not wait for it, unless too much has
     // come together: then it waits until the connection is closed.
@@ -305,66 +303,55 @@ export class EndpointConnection implements FlowOwner {
   /** Watch an endpoint that has been told the client's end and has not finished itself. */
   #watchSilence(): void {
     const { clock, halfCloseTimeoutMs } = this.#ports;
-    this.#silence = new SilenceWatch(clock, () => {
-      if (this.#isPaused) {
-        // It has to wait for a client that reads slowly.
-        this.#watchSilence();
-        return;
-      }
-      this.#finish("half_close_timeout", HALF_CLOSE_TIMEOUT);
-      // It may still be reading what it was sent; but if it takes nothing, there is no use.
-      if (this.queuedBytes > 0) this.#endpoint?.reset();
-      else this.#endpoint?.close();
+    this.#silence ??= new SilenceWatch(clock, () => {
+      this.#silent();
     });
     this.#silence.start(halfCloseTimeoutMs);
   }
 
+  #silent(): void {
+    if (this.#isPaused) {
+      // It has to wait for a client that reads slowly.
+      this.#watchSilence();
+      return;
+    }
+    this.#close("half_close_timeout", HALF_CLOSE_TIMEOUT);
+    // It may still be reading what it was sent; but if it takes nothing, there is no use.
+    if (this.queuedBytes > 0) this.#endpoint?.reset();
+    else this.#endpoint?.close();
+  }
+
   /** End the connection at once on our own account: both sides see that it was no orderly end. */
   #cut(reason: CloseReason, error: string): void {
-    this.#finish(reason, error);
-    this.#tellNow();
+    this.#close(reason, error);
+    this.#ends?.closeNow();
     this.#endpoint?.reset();
   }
 
   #socketClosed(error: Error | undefined): void {
     if (error !== undefined) {
       const { syscall = "read" } = error as NodeJS.ErrnoException;
-      const reason = `${syscall} tcp ${this.#address}: ${syscall}: ${systemErrorText(error)}`;
-      this.#finish("endpoint_error", reason);
+      const reason = `${syscall} tcp ${this.address}: ${syscall}: ${systemErrorText(error)}`;
+      this.#close("endpoint_error", reason);
     } else if (this.#state === "flushing") {
-      this.#finish("endpoint_stalled", `write tcp ${this.#address}: i/o timeout`);
+      this.#close("endpoint_stalled", `write tcp ${this.address}: i/o timeout`);
     } else {
-      this.#finish("endpoint_error", `read tcp ${this.#address}: closed`);
+      this.#close("endpoint_error", `read tcp ${this.address}: closed`);
     }
-    if (this.#isTold) this.#gone();
+    if (this.#ends?.isTold === true) this.#gone();
     else this.#socket = undefined;
   }
 
   /** Tell the server that the connection is closed, behind all data of the endpoint. */
-  #finish(reason: CloseReason, error: string): void {
+  #close(reason: CloseReason, error: string): void {
     if (this.#state !== "open" && this.#state !== "flushing") return;
     this.#ended(reason, error);
-    this.#closeError = error;
     this.#flow?.noMoreComes();
-    this.#flow?.sendBehind(this.#closeResponse(), () => {
-      this.#told();
-    });
+    this.#ends?.close(error);
   }
 
-  /** Tell it now: nobody waits for what is queued. */
-  #tellNow(): void {
-    if (this.#isTold) return;
-    this.#flow?.sendAbort(this.#closeResponse());
-    this.#told();
-  }
-
-  #closeResponse(): CloseResponsePacket {
-    const { connectionId } = this;
-    return { type: PacketType.CLOSE_RSP, connectionId, error: this.#closeError };
-  }
-
+  /** The server knows that the connection is closed, or never will. */
   #told(): void {
-    this.#isTold = true;
     this.#flow?.close();
     this.#tunnel.connectionClosed(this);
     // The socket may have gone before.
@@ -374,29 +361,11 @@ export class EndpointConnection implements FlowOwner {
   #ended(reason: CloseReason, error: string): void {
     this.#state = "finishing";
     this.#silence?.stop();
-    const { metrics, logger } = this.#ports;
-    metrics.connectionClosed(reason);
-    if (logger.debugEnabled) {
-      logger.debug("connection.closed", {
-        ...this.#logFields(),
-        reason,
-        ...(error === "" ? {} : { error }),
-        bytesToEndpoint: this.#bytesToEndpoint,
-        bytesFromEndpoint: this.#bytesFromEndpoint,
-      });
-    }
+    this.#record.closed(reason, error);
   }
 
   #gone(): void {
     this.#state = "gone";
     this.#tunnel.forget(this);
-  }
-
-  #logFields(): Record<string, string> {
-    return {
-      dialId: String(this.dialId),
-      connectionId: String(this.connectionId),
-      address: this.#address,
-    };
   }
 }

@@ -106,6 +106,11 @@ export class Flow implements Sender {
     return this.#queue.bytes;
   }
 
+  /** Bytes that were received and not taken. */
+  get untakenBytes(): number {
+    return this.#window?.waitingBytes ?? this.#waitingBytes;
+  }
+
   // Sending
 
   /**

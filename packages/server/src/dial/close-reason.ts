@@ -1,3 +1,5 @@
+import { FLOW_CONTROL_VIOLATED, HALF_CLOSE_TIMEOUT } from "@reachback/common";
+
 /**
  * Why a connection ended. A closed set: it labels metrics and log lines, and tests rely on it.
  *
@@ -21,3 +23,19 @@ export type CloseReason =
   | "slow_consumer"
   | "half_close_timeout"
   | "shutdown";
+
+/**
+ * What a frontend is told when a tunnel ends under its connection. Upstream says nothing there,
+ * which looks like an orderly end; Go clients ignore the text.
+ */
+export const TUNNEL_LOST_TEXT = {
+  agent_lost: "agent connection lost",
+  shutdown: "proxy server shutting down",
+} as const;
+
+/** What the two sides are told when it was us who ended a connection. */
+export const OUR_REASON_TEXT = {
+  protocol_error: FLOW_CONTROL_VIOLATED,
+  slow_consumer: "slow consumer",
+  half_close_timeout: HALF_CLOSE_TIMEOUT,
+} as const;

@@ -1,33 +1,19 @@
-import { PacketType, SilenceWatch } from "@reachback/common";
-import type {
-  Clock,
-  ConnectionId,
-  ControlPacket,
-  DialId,
-  Flow,
-  FlowOwner,
-  Logger,
-} from "@reachback/common";
-import type { DialFailureReason, ServerMetrics } from "../metrics.ts";
+import { HALF_CLOSE_TIMEOUT, PacketType } from "@reachback/common";
+import type { ConnectionId, DialId, Flow, FlowOwner } from "@reachback/common";
+import type { DialFailureReason } from "../metrics.ts";
+import { AgentEnds } from "./agent-ends.ts";
+import type { EndsTunnel } from "./agent-ends.ts";
+import { OUR_REASON_TEXT, TUNNEL_LOST_TEXT } from "./close-reason.ts";
 import type { CloseReason } from "./close-reason.ts";
-import { STUCK_MS } from "../limits.ts";
-import type { DialFailure, FrontendEnd } from "./frontend-end.ts";
-
-/** What a frontend asks for. */
-export interface DialRequest {
-  /** The id that the frontend knows the dial by. */
-  readonly dialId: DialId;
-  readonly protocol: string;
-  /** `host:port`, passed on as it came. */
-  readonly address: string;
-}
+import { ConnectionRecord } from "./connection-record.ts";
+import type { RecordPorts } from "./connection-record.ts";
+import type { DialFailure, DialRequest, FrontendEnd } from "./frontend-end.ts";
+import { HalfCloseWatch } from "./half-close-watch.ts";
+import type { HalfClosed, WaitsFor } from "./half-close-watch.ts";
 
 /** The tunnel that a connection runs over, as the connection sees it. */
-export interface ConnectionTunnel {
+export interface ConnectionTunnel extends EndsTunnel {
   readonly agentId: string;
-  /** Whether the agent knows FINISH and RESET. */
-  readonly hasHalfClose: boolean;
-  send(packet: ControlPacket): void;
   /** The dial was answered: the connection is known by its id from now on, and has this share. */
   established(connection: Connection): Flow;
   /** Nothing of the connection is left. */
@@ -59,10 +45,7 @@ const NO_TUNNEL: ConnectionTunnel = {
 };
 
 /** What a connection needs from the server around it. */
-export interface ConnectionPorts {
-  readonly clock: Clock;
-  readonly metrics: ServerMetrics;
-  readonly logger: Logger;
+export interface ConnectionPorts extends RecordPorts {
   /** Silence after which a half-closed connection is reset, in milliseconds; 0 for never. */
   readonly halfCloseTimeoutMs: number;
   /** A connection, or a dial, is over and nothing of it is left. */
@@ -70,37 +53,20 @@ export interface ConnectionPorts {
 }
 
 /**
- * What a frontend is told when a tunnel ends under its connection. Upstream says nothing there,
- * which looks like an orderly end; Go clients ignore the text.
- */
-const TUNNEL_LOST_TEXT = {
-  agent_lost: "agent connection lost",
-  shutdown: "proxy server shutting down",
-} as const;
-
-/** What the two sides are told when it was us who ended a connection. */
-const OUR_REASON_TEXT = {
-  protocol_error: "flow control violated",
-  slow_consumer: "slow consumer",
-  half_close_timeout: "half-close timeout",
-} as const;
-
-/**
  * One proxied connection, from the request to dial it until nothing of it is left.
  *
  * ```text
- *   dialing ──dialed──▶ open ──requestClose, or both sides have finished──▶ closing
- *      │                  │                                                   │
- *      └──────────────────┴───────────────────finish──────────────────────────┴──▶ closed
+ *   dialing ──dialed──▶ open ──requestClose, abandon, or both have finished──▶ closing
+ *      │                  │                                                      │
+ *      └─dialFailed───────┴──────────────────────#close──────────────────────────┴──▶ closed
  * ```
  *
  * `dialing`: perhaps with one agent after another, see {@link DialKeeper}; the frontend hears only
  * how it ends. `open`: either side may have finished already (half-closed). `closing`: the agent has
  * been told everything; its CLOSE_RSP comes behind the data that the endpoint has sent, and until
- * then the frontend still receives. There is one way out of every state, which releases whatever the
- * connection holds.
+ * then the frontend still receives. Every way to `closed` releases whatever the connection holds.
  */
-export class Connection implements FlowOwner {
+export class Connection implements FlowOwner, HalfClosed {
   readonly request: DialRequest;
 
   readonly #keeper: DialKeeper;
@@ -109,25 +75,20 @@ export class Connection implements FlowOwner {
   #wireDialId: DialId;
   readonly #frontend: FrontendEnd;
   readonly #ports: ConnectionPorts;
-  readonly #startedAtMs: number;
+  readonly #record: ConnectionRecord;
   #state: "dialing" | "open" | "closing" | "closed" = "dialing";
   #connectionId = 0 as ConnectionId;
+  /** From when the dial is answered. */
   #flow: Flow | undefined;
-  #openedAtMs = 0;
+  #ends: AgentEnds | undefined;
   /** Why the connection closes, once somebody has begun to close it. */
   #closeReason: CloseReason | undefined;
   #clientFinished = false;
   #endpointFinished = false;
-  /** CLOSE_REQ: it goes behind all data, once. */
-  #closeRequest: "none" | "queued" | "sent" = "none";
   /** Whether nobody waits for what the endpoint still sends: it is over once CLOSE_REQ is sent. */
   #isAbandoned = false;
-  /** Watches a connection that one side has finished. */
-  #silence: SilenceWatch | undefined;
-  #bytesToAgent = 0;
-  #bytesFromAgent = 0;
-  /** Received bytes that the frontend has not passed on. */
-  #untakenBytes = 0;
+  /** Of a connection that one side has finished, or that is abandoned. */
+  #halfCloseWatch: HalfCloseWatch | undefined;
 
   constructor(
     request: DialRequest,
@@ -140,7 +101,7 @@ export class Connection implements FlowOwner {
     this.#keeper = keeper;
     this.#frontend = frontend;
     this.#ports = ports;
-    this.#startedAtMs = ports.clock.now();
+    this.#record = new ConnectionRecord(this, ports);
   }
 
   /** The agent's id of the connection; 0 before the dial is answered. */
@@ -151,6 +112,15 @@ export class Connection implements FlowOwner {
   /** The dial id towards the agent: the frontend's, unless another dial of the tunnel has it. */
   get wireDialId(): DialId {
     return this.#wireDialId;
+  }
+
+  /** Who is asked, or carries it; empty while nobody is asked. */
+  get agentId(): string {
+    return this.#tunnel.agentId;
+  }
+
+  get address(): string {
+    return this.request.address;
   }
 
   get isDialing(): boolean {
@@ -183,8 +153,7 @@ export class Connection implements FlowOwner {
   /** Nobody can be asked. */
   dialFailed(failure: DialFailure, reason: DialFailureReason): void {
     if (this.#state !== "dialing") return;
-    this.#ports.metrics.dialFailed(reason);
-    this.#logDialFailure(reason, "error" in failure ? failure.error : undefined);
+    this.#record.dialFailed(reason, "error" in failure ? failure.error : undefined);
     this.#release();
     this.#frontend.dialFailed(failure);
   }
@@ -199,19 +168,19 @@ export class Connection implements FlowOwner {
    */
   send(piece: Buffer): boolean {
     if (this.#state !== "open" || this.#clientFinished || this.#flow === undefined) return true;
-    this.#bytesToAgent += piece.length;
-    this.#ports.metrics.bytes.toAgent.add(piece.length);
-    this.#silence?.touch();
-    return this.#flow.send(piece);
+    this.#record.toAgent(piece.length);
+    const isRoomLeft = this.#flow.send(piece);
+    this.#halfCloseWatch?.touch();
+    return isRoomLeft;
   }
 
   /** So many bytes of what the frontend received have gone on to the client. */
   taken(bytes: number): void {
+    const flow = this.#flow;
     // What an abandoned connection had was taken at once.
-    if (bytes > this.#untakenBytes) return;
-    this.#untakenBytes -= bytes;
-    this.#silence?.touch();
-    this.#flow?.taken(bytes);
+    if (flow === undefined || bytes > flow.untakenBytes) return;
+    flow.taken(bytes);
+    this.#halfCloseWatch?.touch();
   }
 
   /**
@@ -222,11 +191,10 @@ export class Connection implements FlowOwner {
     if (!this.#tunnel.hasHalfClose) return false;
     if (this.#state !== "open" || this.#clientFinished) return true;
     this.#clientFinished = true;
-    const connectionId = this.#connectionId;
-    this.#flow?.sendBehind({ type: PacketType.FINISH, connectionId });
+    this.#ends?.finish();
     this.#closeReason ??= "client_closed";
     if (this.#endpointFinished) this.#state = "closing";
-    this.#watchSilence();
+    this.#watchHalfClosed();
     return true;
   }
 
@@ -245,27 +213,27 @@ export class Connection implements FlowOwner {
   abandon(reason: CloseReason): void {
     if (this.#state === "dialing") {
       this.#tunnel.send({ type: PacketType.DIAL_CLS, dialId: this.wireDialId });
-      this.#ports.metrics.dialFailed("frontend_close");
-      this.#logDialFailure("frontend_close");
+      this.#record.dialFailed("frontend_close");
       this.#release();
       return;
     }
     if (this.#state === "closed") return;
     if (reason !== "client_closed") {
-      this.#sendReset(reason);
-      this.#finish(reason, "");
+      this.#ends?.reset(reason);
+      this.#close(reason, "");
       return;
     }
+    if (this.#isAbandoned) return;
     // What the client sent still has to arrive; nobody wants what comes back.
     this.#isAbandoned = true;
     this.#state = "closing";
     this.#closeReason ??= reason;
-    this.taken(this.#untakenBytes);
-    if (this.#closeRequest === "sent") {
-      this.#finishAbandoned();
+    this.taken(this.#flow?.untakenBytes ?? 0);
+    if (this.#ends?.isCloseSent === true) {
+      this.#closeAbandoned();
       return;
     }
-    this.#watchSilence();
+    this.#watchHalfClosed();
     this.#sendCloseRequest();
   }
 
@@ -277,12 +245,9 @@ export class Connection implements FlowOwner {
     this.#state = "open";
     this.#keeper.dialOver();
     this.#connectionId = connectionId;
-    this.#openedAtMs = this.#ports.clock.now();
     this.#flow = this.#tunnel.established(this);
-    const { metrics, logger } = this.#ports;
-    metrics.dialSucceeded((this.#openedAtMs - this.#startedAtMs) / 1000, this.#openedAtMs);
-    metrics.connectionOpened();
-    if (logger.debugEnabled) logger.debug("connection.opened", this.#logFields());
+    this.#ends = new AgentEnds(this.#flow, this.#tunnel);
+    this.#record.opened();
     this.#frontend.dialed(connectionId);
   }
 
@@ -303,8 +268,8 @@ export class Connection implements FlowOwner {
 
   /** The agent takes so many bytes more. */
   addCredit(bytes: number): void {
-    this.#silence?.touch();
     this.#flow?.addCredit(bytes);
+    this.#halfCloseWatch?.touch();
   }
 
   /** The endpoint has finished sending. */
@@ -314,35 +279,39 @@ export class Connection implements FlowOwner {
     this.#closeReason ??= "endpoint_closed";
     if (this.#frontend.finish()) {
       if (this.#clientFinished) this.#state = "closing";
-      this.#watchSilence();
+      this.#watchHalfClosed();
     } else {
       // A full close is the most that this frontend knows.
-      const connectionId = this.#connectionId;
-      this.#flow?.sendAbort({ type: PacketType.CLOSE_REQ, connectionId });
-      this.#finish(this.#closeReason, "");
+      this.#ends?.closeNow();
+      this.#close(this.#closeReason, "");
     }
   }
 
   /** The agent has closed the connection; `error` is empty if that was orderly. */
   closedByAgent(error: string): void {
     // An agent of ours watches half-closed endpoints for us, and says so in these words.
-    if (error === OUR_REASON_TEXT.half_close_timeout) this.#finish("half_close_timeout", error);
-    else if (error !== "") this.#finish("endpoint_error", error);
-    else this.#finish(this.#closeReason ?? "endpoint_closed", "");
+    if (error === HALF_CLOSE_TIMEOUT) this.#close("half_close_timeout", error);
+    else if (error !== "") this.#close("endpoint_error", error);
+    else this.#close(this.#closeReason ?? "endpoint_closed", "");
+  }
+
+  /** The tunnel has ended, by itself or because this server stops. */
+  tunnelLost(reason: "agent_lost" | "shutdown"): void {
+    if (this.#state !== "dialing") this.#close(reason, TUNNEL_LOST_TEXT[reason]);
+    else if (reason === "shutdown") this.dialFailed({ kind: "agentLost" }, "backend_close");
+    else this.#agentFailed({ kind: "agentLost" }, "backend_close");
   }
 
   // FlowOwner
 
   flowReceived(piece: Buffer): void {
-    this.#bytesFromAgent += piece.length;
-    this.#untakenBytes += piece.length;
-    const { clock, metrics } = this.#ports;
-    metrics.bytes.fromAgent.add(piece.length);
-    this.#silence?.touch();
+    this.#record.fromAgent(piece.length);
+    this.#halfCloseWatch?.touch();
     if (this.#isAbandoned) {
       this.taken(piece.length);
       return;
     }
+    const { clock, metrics } = this.#ports;
     const beforeMs = clock.now();
     this.#frontend.receive(piece);
     metrics.frontendWrote((clock.now() - beforeMs) / 1000);
@@ -360,80 +329,49 @@ export class Connection implements FlowOwner {
     this.#end("slow_consumer");
   }
 
-  /** The tunnel has ended, by itself or because this server stops. */
-  tunnelLost(reason: "agent_lost" | "shutdown"): void {
-    if (this.#state !== "dialing") this.#finish(reason, TUNNEL_LOST_TEXT[reason]);
-    else if (reason === "shutdown") this.dialFailed({ kind: "agentLost" }, "backend_close");
-    else this.#agentFailed({ kind: "agentLost" }, "backend_close");
+  // HalfClosed
+
+  waitsFor(): WaitsFor {
+    const { queuedBytes = 0, untakenBytes = 0 } = this.#flow ?? {};
+    if (untakenBytes > 0) return "others";
+    if (queuedBytes > 0) return "agent";
+    return this.#clientFinished || this.#state === "closing" ? "others" : "client";
+  }
+
+  stoodStill(waitedFor: WaitsFor): void {
+    if (waitedFor === "agent") {
+      this.#end("half_close_timeout");
+    } else {
+      // The client has had everything, its end included. Only the endpoint misses something.
+      this.#ends?.reset(HALF_CLOSE_TIMEOUT);
+      this.#close("half_close_timeout", "");
+    }
   }
 
   #sendCloseRequest(): void {
-    if (this.#closeRequest !== "none") return;
-    this.#closeRequest = "queued";
-    const connectionId = this.#connectionId;
-    this.#flow?.sendBehind({ type: PacketType.CLOSE_REQ, connectionId }, () => {
-      this.#closeRequest = "sent";
-      if (this.#isAbandoned) this.#finishAbandoned();
+    this.#ends?.close(() => {
+      if (this.#isAbandoned) this.#closeAbandoned();
     });
   }
 
   /** CLOSE_REQ is sent, and nobody waits for the answer. */
-  #finishAbandoned(): void {
-    // The answer could wait for ever behind data that has no credit: a second CLOSE_REQ drops it.
-    if (this.#flow?.hasCredit === true) {
-      this.#tunnel.send({ type: PacketType.CLOSE_REQ, connectionId: this.#connectionId });
-    }
-    this.#finish(this.#closeReason ?? "client_closed", "");
+  #closeAbandoned(): void {
+    this.#ends?.wantNoMore();
+    this.#close(this.#closeReason ?? "client_closed", "");
   }
 
-  /** An end that the endpoint must not take for an orderly one, as far as the agent can tell it. */
-  #sendReset(error: string): void {
-    const connectionId = this.#connectionId;
-    if (this.#tunnel.hasHalfClose) {
-      this.#flow?.sendAbort({ type: PacketType.RESET, connectionId, error });
-    } else if (this.#closeRequest !== "sent") {
-      this.#flow?.sendAbort({ type: PacketType.CLOSE_REQ, connectionId });
-    }
-  }
-
-  /**
-   * Watch a connection of which one side has finished. What the agent can tell better is left to it:
-   * whether an endpoint that was told the client's end is silent.
-   */
-  #watchSilence(): void {
+  #watchHalfClosed(): void {
+    if (this.#flow === undefined) return;
     const { clock, halfCloseTimeoutMs } = this.#ports;
-    this.#silence?.stop();
-    this.#silence = new SilenceWatch(clock, () => {
-      this.#silent();
-    });
-    const timeoutMs = this.#isAgentsToWatch ? STUCK_MS : halfCloseTimeoutMs;
-    this.#silence.start(halfCloseTimeoutMs === 0 ? 0 : timeoutMs);
-  }
-
-  get #isAgentsToWatch(): boolean {
-    return (this.#clientFinished || this.#isAbandoned) && this.#tunnel.hasHalfClose;
-  }
-
-  #silent(): void {
-    const isStuck = (this.#flow?.queuedBytes ?? 0) > 0;
-    const isTaking = this.#untakenBytes > 0 && !this.#isAbandoned;
-    if (isTaking || (this.#isAgentsToWatch && !isStuck)) {
-      // A client that reads slowly is not silent.
-      this.#watchSilence();
-    } else if (this.#state === "closing" || this.#clientFinished) {
-      this.#end("half_close_timeout");
-    } else {
-      // The client has had everything, its end included. Only the endpoint misses something.
-      this.#sendReset(OUR_REASON_TEXT.half_close_timeout);
-      this.#finish("half_close_timeout", "");
-    }
+    this.#halfCloseWatch ??= new HalfCloseWatch(clock, halfCloseTimeoutMs, this.#flow, this);
+    this.#halfCloseWatch.start();
   }
 
   /** End the connection on our own account, both ways. */
   #end(reason: keyof typeof OUR_REASON_TEXT): void {
     if (this.#state === "closed") return;
-    this.#sendReset(OUR_REASON_TEXT[reason]);
-    this.#finish(reason, OUR_REASON_TEXT[reason]);
+    this.#ends?.reset(OUR_REASON_TEXT[reason]);
+    this.#close(reason, OUR_REASON_TEXT[reason]);
   }
 
   /** The dial failed through no fault of the endpoint's: another agent may do better. */
@@ -443,19 +381,10 @@ export class Connection implements FlowOwner {
     if (!this.#keeper.askAnother(reason)) this.dialFailed(failure, reason);
   }
 
-  #finish(reason: CloseReason, error: string): void {
+  /** The connection is over, whoever ended it. */
+  #close(reason: CloseReason, error: string): void {
     if (this.#state === "closed") return;
-    const { clock, metrics, logger } = this.#ports;
-    metrics.connectionClosed(reason, (clock.now() - this.#openedAtMs) / 1000);
-    if (logger.debugEnabled) {
-      logger.debug("connection.closed", {
-        ...this.#logFields(),
-        reason,
-        ...(error === "" ? {} : { error }),
-        bytesToAgent: this.#bytesToAgent,
-        bytesFromAgent: this.#bytesFromAgent,
-      });
-    }
+    this.#record.closed(reason, error);
     this.#release();
     this.#frontend.closed(reason, error);
   }
@@ -463,22 +392,9 @@ export class Connection implements FlowOwner {
   #release(): void {
     if (this.#state === "dialing") this.#keeper.dialOver();
     this.#state = "closed";
-    this.#silence?.stop();
+    this.#halfCloseWatch?.stop();
     this.#flow?.close();
     this.#tunnel.forget(this);
     this.#ports.connectionEnded();
-  }
-
-  #logDialFailure(reason: DialFailureReason, error?: string): void {
-    this.#ports.logger.warn("dial.failed", { ...this.#logFields(), reason, error });
-  }
-
-  #logFields(): Record<string, string | number> {
-    return {
-      dialId: String(this.wireDialId),
-      connectionId: String(this.#connectionId),
-      agentId: this.#tunnel.agentId,
-      address: this.request.address,
-    };
   }
 }

@@ -2,10 +2,10 @@ import type { Candidate } from "../backend/candidate.ts";
 import type { IsUsable } from "../backend/agent-pool.ts";
 import { MAX_ADDRESS_LENGTH } from "../limits.ts";
 import type { DialFailureReason } from "../metrics.ts";
-import type { Connection, ConnectionPorts, DialRequest } from "./connection.ts";
+import type { Connection, ConnectionPorts } from "./connection.ts";
 import { isAt, limitFlag } from "./dial-limits.ts";
 import type { DialLimits } from "./dial-limits.ts";
-import type { DialFailure, FrontendEnd } from "./frontend-end.ts";
+import type { DialFailure, DialRequest, FrontendEnd } from "./frontend-end.ts";
 import { PendingDial } from "./pending-dial.ts";
 import type { DialDesk } from "./pending-dial.ts";
 

@@ -1,5 +1,14 @@
-import type { ConnectionId } from "@reachback/common";
+import type { ConnectionId, DialId } from "@reachback/common";
 import type { CloseReason } from "./close-reason.ts";
+
+/** What a frontend asks for. */
+export interface DialRequest {
+  /** The id that the frontend knows the dial by. */
+  readonly dialId: DialId;
+  readonly protocol: string;
+  /** `host:port`, passed on as it came. */
+  readonly address: string;
+}
 
 /** Why a dial did not become a connection. */
 export type DialFailure =

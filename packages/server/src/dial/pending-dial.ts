@@ -2,10 +2,10 @@ import type { CancelTimer } from "@reachback/common";
 import type { Candidate } from "../backend/candidate.ts";
 import type { DialFailureReason } from "../metrics.ts";
 import { Connection } from "./connection.ts";
-import type { ConnectionPorts, DialKeeper, DialRequest } from "./connection.ts";
+import type { ConnectionPorts, DialKeeper } from "./connection.ts";
 import { FIRST_AGENT_MS } from "./dial-limits.ts";
 import type { DialLimits } from "./dial-limits.ts";
-import type { FrontendEnd } from "./frontend-end.ts";
+import type { DialRequest, FrontendEnd } from "./frontend-end.ts";
 
 /** Where a pending dial gets its agents, and who counts it. */
 export interface DialDesk {

@@ -2,9 +2,9 @@ import type { Socket } from "node:net";
 import { SocketEnd } from "@reachback/common";
 import type { Clock, SocketEndLimits } from "@reachback/common";
 import type { CloseReason } from "../dial/close-reason.ts";
-import type { Connection, DialRequest } from "../dial/connection.ts";
+import type { Connection } from "../dial/connection.ts";
 import type { DialBroker } from "../dial/dial-broker.ts";
-import type { DialFailure, FrontendEnd } from "../dial/frontend-end.ts";
+import type { DialFailure, DialRequest, FrontendEnd } from "../dial/frontend-end.ts";
 import { CONNECTION_ESTABLISHED, dialFailureAnswer } from "./connect-answers.ts";
 
 /** Bytes of a client in a hurry that are kept while its dial goes on; then it is not read. */

@@ -1,83 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { PacketType } from "@reachback/common";
-import type { ControlPacket, Extension } from "@reachback/common";
-import { ManualClock, readExposition } from "@reachback/common/testing";
-import { STUCK_MS } from "../../src/limits.ts";
-import { FakeFrontend, TEST_LIMITS, connectionId, dialId, fakeAgent } from "../fake-agent.ts";
-
-const WINDOW = TEST_LIMITS.initialBytes;
-const HALF_CLOSE_MS = 10_000;
-const BOTH: readonly Extension[] = ["flow-control", "half-close"];
-
-/** A connection whose dial was answered, with id 1. */
-function open({ extensions = BOTH, frontendHasHalfClose = true } = {}) {
-  const clock = new ManualClock();
-  const agent = fakeAgent({ clock, extensions });
-  const { backend, carrier, registry } = agent;
-  const frontend = new FakeFrontend();
-  frontend.hasHalfClose = frontendHasHalfClose;
-  const request = { dialId: dialId(7), protocol: "tcp", address: "endpoint:80" };
-  const connection = agent.dial(request, frontend, 0);
-  backend.control({
-    type: PacketType.DIAL_RSP,
-    dialId: dialId(7),
-    connectionId: connectionId(1),
-    error: "",
-  });
-  carrier.sent.length = 0;
-  frontend.told.length = 0;
-
-  const fromAgent = (packet: Exclude<ControlPacket, { type: 1 }> | { type: number }) => {
-    backend.control({ connectionId: connectionId(1), ...packet } as ControlPacket);
-  };
-  return {
-    clock,
-    connection,
-    frontend,
-    carrier,
-    backend,
-    told: frontend.told,
-    fin: () => {
-      fromAgent({ type: PacketType.FINISH });
-    },
-    closed: (error = "") => {
-      backend.control({ type: PacketType.CLOSE_RSP, connectionId: connectionId(1), error });
-    },
-    credit: (bytes: number) => {
-      backend.control({ type: PacketType.CREDIT, connectionId: connectionId(1), bytes });
-    },
-    receive: (data: string | Buffer) => {
-      backend.data(connectionId(1), Buffer.from(data), true);
-    },
-    /** Use up what the agent takes, and then so many bytes more. */
-    fill: (moreBytes = 10) => {
-      connection.send(Buffer.alloc(WINDOW));
-      connection.send(Buffer.alloc(moreBytes));
-      carrier.sent.length = 0;
-    },
-    /** What the agent was sent, in one line each: `FINISH`, `CLOSE_REQ`, `RESET "why"`, `DATA 5`. */
-    sent: () =>
-      carrier.sent.map((packet) => {
-        if ("data" in packet) return `DATA ${packet.data.length}`;
-        const [name] = Object.entries(PacketType).find(([, type]) => type === packet.type)!;
-        const error = "error" in packet ? ` "${packet.error}"` : "";
-        return `${name}${"bytes" in packet ? ` ${packet.bytes}` : ""}${error}`;
-      }),
-    /** The connection is over, for this reason, and nothing of it is left. */
-    assertOver: async (reason: string) => {
-      assert.equal(connection.isClosed, true);
-      assert.equal(backend.connectionCount, 0);
-      assert.equal(backend.isReadingPaused, false);
-      assert.equal(agent.endedCount(), 1);
-      assert.equal(clock.pendingTimers, 0);
-      const ended = readExposition(await registry.exposition())
-        .filter(({ name }) => name === "reachback_server_connections_closed_total")
-        .map(({ labels, value }) => `${labels["reason"]} ${value}`);
-      assert.deepEqual(ended, [`${reason} 1`]);
-    },
-  };
-}
+import { TEST_LIMITS, connectionId } from "../fake-agent.ts";
+import { WINDOW, openConnection as open } from "./open-connection.ts";
 
 describe("half-close, with an agent that knows it", () => {
   it("client first: the endpoint goes on, and its end closes the connection", async () => {
@@ -190,19 +115,6 @@ describe("half-close, with an agent that does not know it", () => {
     assert.deepEqual(sent(), ["DATA 1", "DATA 1", "CLOSE_REQ"]);
     assert.deepEqual(told, ["closed client_closed"]);
     await assertOver("client_closed");
-  });
-
-  it("a client that leaves is not waited with for ever for a tunnel without room", async () => {
-    const { clock, carrier, connection, sent, assertOver } = upstream();
-    carrier.hasRoom = false;
-    connection.send(Buffer.from("a"));
-    connection.send(Buffer.from("b"));
-    connection.abandon("client_closed");
-    clock.advance(HALF_CLOSE_MS - 1);
-    assert.equal(connection.isClosed, false);
-    clock.advance(1);
-    assert.equal(sent().at(-1), "CLOSE_REQ");
-    await assertOver("half_close_timeout");
   });
 
   it("the endpoint's end closes it as well", async () => {
@@ -328,81 +240,6 @@ describe("flow control", () => {
     assert.deepEqual(told, []);
     credit(1);
     assert.deepEqual(told, ["agentReady"]);
-  });
-});
-
-describe("silence of a half-closed connection", () => {
-  it("the endpoint has finished and the client says nothing: only the endpoint is told", async () => {
-    const { clock, sent, told, fin, assertOver } = open();
-    fin();
-    clock.advance(HALF_CLOSE_MS - 1);
-    assert.deepEqual(sent(), []);
-    clock.advance(1);
-    assert.deepEqual(sent(), ['RESET "half-close timeout"']);
-    assert.deepEqual(told, ["finish", "closed half_close_timeout"]);
-    await assertOver("half_close_timeout");
-  });
-
-  it("is none while the client says something, or takes something", async () => {
-    const { clock, connection, receive, fin, assertOver } = open();
-    receive("abc");
-    fin();
-    for (let turn = 0; turn < 3; turn++) {
-      clock.advance(HALF_CLOSE_MS - 1);
-      connection.send(Buffer.from("x"));
-    }
-    for (let turn = 0; turn < 3; turn++) {
-      clock.advance(HALF_CLOSE_MS - 1);
-      connection.taken(1);
-    }
-    clock.advance(HALF_CLOSE_MS - 1);
-    assert.equal(connection.isClosed, false);
-    clock.advance(1);
-    await assertOver("half_close_timeout");
-  });
-
-  it("is none while the client has something to take", () => {
-    const { clock, connection, receive, fin } = open();
-    receive("abc");
-    fin();
-    clock.advance(10 * HALF_CLOSE_MS);
-    assert.equal(connection.isClosed, false);
-    connection.taken(3);
-    clock.advance(2 * HALF_CLOSE_MS);
-    assert.equal(connection.isClosed, true);
-  });
-
-  it("of the endpoint is the agent's to notice, and is counted as such", async () => {
-    const { clock, connection, closed, assertOver } = open();
-    connection.finish();
-    clock.advance(100 * STUCK_MS);
-    assert.equal(connection.isClosed, false);
-    closed("half-close timeout");
-    await assertOver("half_close_timeout");
-    assert.equal(clock.pendingTimers, 0);
-  });
-
-  it("is the server's to notice when the endpoint takes nothing of what waits here", async () => {
-    const { clock, connection, sent, told, fill, credit, assertOver } = open();
-    fill(10);
-    connection.finish();
-    clock.advance(STUCK_MS - 1);
-    credit(1);
-    clock.advance(STUCK_MS - 1);
-    assert.equal(connection.isClosed, false);
-    clock.advance(1);
-    assert.deepEqual(sent(), ["DATA 1", 'RESET "half-close timeout"']);
-    assert.equal(told.at(-1), "closed half_close_timeout half-close timeout");
-    await assertOver("half_close_timeout");
-  });
-
-  it("is noticed as well when the client has gone", async () => {
-    const { clock, connection, sent, fill, assertOver } = open();
-    fill(10);
-    connection.abandon("client_closed");
-    clock.advance(STUCK_MS);
-    assert.deepEqual(sent(), ['RESET "half-close timeout"']);
-    await assertOver("half_close_timeout");
   });
 });
 
