@@ -5,7 +5,7 @@ import type { HeaderList } from "../hpack/header-list.ts";
 import { headerValue } from "../http2/header-rules.ts";
 import type { Http2Connection } from "../http2/http2-connection.ts";
 import { Http2ErrorCode, http2ErrorName } from "../http2/http2-error.ts";
-import type { StreamClose } from "../http2/http2-stream.ts";
+import type { StreamClose } from "../http2/http2-stream-handler.ts";
 import type { CarrierCounters, CarrierHandler } from "./carrier.ts";
 import { GrpcCarrier } from "./grpc-carrier.ts";
 

@@ -2,7 +2,8 @@ import type { CancelTimer, Clock } from "../clock.ts";
 import { GrpcCode, OK_STATUS, encodeGrpcMessage } from "../grpc/grpc-status.ts";
 import type { GrpcStatus } from "../grpc/grpc-status.ts";
 import type { HeaderList } from "../hpack/header-list.ts";
-import type { Http2Stream, StreamClose } from "../http2/http2-stream.ts";
+import type { Http2Stream } from "../http2/http2-stream.ts";
+import type { StreamClose } from "../http2/http2-stream-handler.ts";
 import type { CarrierCounters, CarrierHandler } from "./carrier.ts";
 import { GrpcCarrier } from "./grpc-carrier.ts";
 

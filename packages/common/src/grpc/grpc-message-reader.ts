@@ -1,4 +1,4 @@
-import { MalformedPacketError } from "../packet/packet-decoder.ts";
+import { MalformedPacketError } from "../packet/malformed-packet-error.ts";
 import type { PacketDecoder } from "../packet/packet-decoder.ts";
 import { MESSAGE_PREFIX_BYTES } from "../packet/packet-encoder.ts";
 import { GrpcCode, GrpcError } from "./grpc-status.ts";

@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
 import type { Clock } from "../clock.ts";
 import { Http2Connection } from "../http2/http2-connection.ts";
-import type { Http2Limits } from "../http2/http2-connection.ts";
+import type { Http2Limits } from "../http2/http2-limits.ts";
 import { Http2ErrorCode } from "../http2/http2-error.ts";
 import { peerName } from "../net/socket-listener.ts";
 import { Keepalive } from "../timers/keepalive.ts";

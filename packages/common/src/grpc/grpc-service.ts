@@ -3,7 +3,8 @@ import { GrpcServerCarrier, finishGrpcStream } from "../carrier/grpc-server-carr
 import type { CarrierCounters, CarrierHandler } from "../carrier/carrier.ts";
 import type { HeaderList } from "../hpack/header-list.ts";
 import { headerValue } from "../http2/header-rules.ts";
-import type { Http2Stream, Http2StreamHandler } from "../http2/http2-stream.ts";
+import type { Http2Stream } from "../http2/http2-stream.ts";
+import type { Http2StreamHandler } from "../http2/http2-stream-handler.ts";
 import { isGrpcContentType } from "./grpc-content-type.ts";
 import { GrpcCode, OK_STATUS, encodeGrpcMessage } from "./grpc-status.ts";
 import type { GrpcStatus } from "./grpc-status.ts";

@@ -10,10 +10,10 @@ export interface FrameHandler {
   dataBegin(streamId: number, flowBytes: number): void;
 
   /** The next bytes of the DATA frame, padding left out: a view into what was read. */
-  data(streamId: number, piece: Buffer): void;
+  data(piece: Buffer): void;
 
   /** The DATA frame is complete. */
-  dataEnd(streamId: number, endStream: boolean): void;
+  dataEnd(endStream: boolean): void;
 }
 
 const EMPTY = Buffer.alloc(0);
@@ -41,16 +41,22 @@ export class FrameReader {
   #padding = 0;
   #collected: Buffer = EMPTY;
   #collectedBytes = 0;
+  #stopped = false;
 
   constructor(handler: FrameHandler, maxFrameBytes: number) {
     this.#handler = handler;
     this.#maxFrameBytes = maxFrameBytes;
   }
 
+  /** Begin no more frames, not even those that are in the chunk being read. */
+  stop(): void {
+    this.#stopped = true;
+  }
+
   /** @throws {Http2Error} The connection cannot go on. */
   push(chunk: Buffer, from = 0): void {
     let at = from;
-    while (at < chunk.length) {
+    while (at < chunk.length && !this.#stopped) {
       if (this.#remaining < 0) {
         at = this.#readHeader(chunk, at);
         if (this.#remaining < 0) return;
@@ -124,7 +130,7 @@ export class FrameReader {
     }
     // The padding is what comes last: leave out what this piece holds of it.
     const payloadEnd = end - Math.max(0, this.#padding - this.#remaining);
-    if (payloadEnd > start) this.#handler.data(this.#streamId, chunk.subarray(start, payloadEnd));
+    if (payloadEnd > start) this.#handler.data(chunk.subarray(start, payloadEnd));
   }
 
   #collect(chunk: Buffer, start: number, end: number): void {
@@ -142,7 +148,7 @@ export class FrameReader {
 
   #finish(): void {
     if (this.#type === FrameType.DATA) {
-      this.#handler.dataEnd(this.#streamId, (this.#flags & FrameFlag.END_STREAM) !== 0);
+      this.#handler.dataEnd((this.#flags & FrameFlag.END_STREAM) !== 0);
       return;
     }
     const payload = this.#collected.subarray(0, this.#collectedBytes);

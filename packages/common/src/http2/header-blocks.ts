@@ -1,4 +1,5 @@
 import { HpackDecoder } from "../hpack/hpack-decoder.ts";
+import { HpackError } from "../hpack/hpack-error.ts";
 import type { HeaderList } from "../hpack/header-list.ts";
 import { FrameFlag } from "./frame.ts";
 import { Http2Error, Http2ErrorCode } from "./http2-error.ts";
@@ -45,7 +46,7 @@ export class HeaderBlocks {
   /**
    * A HEADERS frame. Returns the block if that is all of it.
    *
-   * @throws {Http2Error | HpackError}
+   * @throws {Http2Error}
    */
   begin(flags: number, streamId: number, payload: Buffer): HeaderBlock | undefined {
     let start = 0;
@@ -66,7 +67,7 @@ export class HeaderBlocks {
   /**
    * A CONTINUATION frame. Returns the block if that was the rest of it.
    *
-   * @throws {Http2Error | HpackError}
+   * @throws {Http2Error}
    */
   continue(flags: number, streamId: number, payload: Buffer): HeaderBlock | undefined {
     if (this.#block?.streamId !== streamId) {
@@ -88,8 +89,16 @@ export class HeaderBlocks {
     }
     this.#block = undefined;
     const whole = block.parts.length === 0 ? part : Buffer.concat([...block.parts, part]);
-    const decoded = this.#decoder.decode(whole);
-    const headers = decoded.tooLarge ? undefined : decoded.headers;
-    return { streamId: block.streamId, endStream: block.endStream, headers };
+    return { streamId: block.streamId, endStream: block.endStream, headers: this.#decode(whole) };
+  }
+
+  #decode(block: Buffer): HeaderList | undefined {
+    try {
+      const decoded = this.#decoder.decode(block);
+      return decoded.tooLarge ? undefined : decoded.headers;
+    } catch (error) {
+      if (!(error instanceof HpackError)) throw error;
+      throw new Http2Error(Http2ErrorCode.COMPRESSION_ERROR, error.message);
+    }
   }
 }

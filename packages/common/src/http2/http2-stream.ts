@@ -11,63 +11,15 @@ import {
 } from "./frame.ts";
 import { headerBlockProblem } from "./header-rules.ts";
 import { Http2ErrorCode } from "./http2-error.ts";
+import type { Http2Limits } from "./http2-limits.ts";
+import type { Http2StreamHandler, StreamClose } from "./http2-stream-handler.ts";
+import type { Outbox, SendingStream } from "./outbox.ts";
 import { SendQueue } from "./send-queue.ts";
 
-/**
- * Why a stream is over.
- *
- * - `finished`: both ends sent END_STREAM.
- * - `reset`: RST_STREAM, by the peer (`byPeer`) or by us.
- * - `connection`: the connection ended under it; `error` says why if it was not an orderly close.
- */
-export type StreamClose =
-  | { readonly kind: "finished" }
-  | { readonly kind: "reset"; readonly code: number; readonly byPeer: boolean }
-  | { readonly kind: "connection"; readonly error: Error | undefined };
-
-/** What the owner of a stream is told. After `closed` nothing more comes. */
-export interface Http2StreamHandler {
-  /** Response headers, then trailers (`endStream`). On a server: trailers of the request. */
-  headers(headers: HeaderList, endStream: boolean): void;
-
-  /**
-   * The next bytes of the body, a view into what was read. The owner calls
-   * {@link Http2Stream.consumed} for them, now or later: until then they count against the window.
-   */
-  data(piece: Buffer): void;
-
-  /** The peer has finished sending. */
-  ended(): void;
-
-  /** Some of what was written has been handed to the socket; see {@link Http2Stream.queuedBytes}. */
-  sent(): void;
-
-  /** There is room again after {@link Http2Stream.write} returned false. */
-  drained(): void;
-
-  /** The stream is over. Called exactly once. */
-  closed(reason: StreamClose): void;
-}
-
-/** What a stream needs of its connection. */
+/** Who keeps the streams of a connection. */
 export interface StreamHost {
-  /** Largest DATA frame the peer takes. */
-  readonly peerMaxFrameBytes: number;
-  /** Send a frame ahead of all DATA. */
-  sendControl(frame: Buffer): void;
-  /** Send a header block now, in order with other header blocks. */
-  sendHeaders(streamId: number, headers: HeaderList, endStream: boolean): void;
-  /** The stream has something to send: a frame is asked of it through {@link Http2Stream.fill}. */
-  wantsToSend(stream: Http2Stream): void;
   /** The stream is over and may be forgotten. */
   release(stream: Http2Stream): void;
-}
-
-export interface StreamLimits {
-  /** Bytes that may wait in {@link Http2Stream.write} before it says stop. */
-  readonly writeHighWaterBytes: number;
-  /** The receive window that we grant at first. */
-  readonly receiveWindowBytes: number;
 }
 
 type StreamState = "open" | "halfClosedLocal" | "halfClosedRemote" | "closed";
@@ -82,12 +34,13 @@ const NO_HANDLER: Http2StreamHandler = {
 };
 
 /** One HTTP/2 stream (RFC 9113 section 5.1), on either side. */
-export class Http2Stream {
+export class Http2Stream implements SendingStream {
   readonly id: number;
   #handler: Http2StreamHandler = NO_HANDLER;
 
+  readonly #limits: Http2Limits;
+  readonly #outbox: Outbox;
   readonly #host: StreamHost;
-  readonly #limits: StreamLimits;
   #state: StreamState = "open";
   #closeReason: StreamClose | undefined;
 
@@ -103,19 +56,25 @@ export class Http2Stream {
   #consumedBytes = 0;
   #finalHeadersSeen: boolean;
 
+  /**
+   * @param side - Our own.
+   * @param sendWindowBytes - What the peer takes at first.
+   */
   constructor(
     id: number,
-    host: StreamHost,
-    limits: StreamLimits,
-    sendWindowBytes: number,
     side: "client" | "server",
+    limits: Http2Limits,
+    sendWindowBytes: number,
+    outbox: Outbox,
+    host: StreamHost,
   ) {
     this.id = id;
-    this.#host = host;
     this.#limits = limits;
+    this.#outbox = outbox;
+    this.#host = host;
     this.#sendWindowBytes = sendWindowBytes;
-    this.#receiveWindowSizeBytes = limits.receiveWindowBytes;
-    this.#receiveWindowBytes = limits.receiveWindowBytes;
+    this.#receiveWindowSizeBytes = limits.streamWindowBytes;
+    this.#receiveWindowBytes = limits.streamWindowBytes;
     // A server's stream begins with the request's headers: whatever follows them is trailers.
     this.#finalHeadersSeen = side === "server";
   }
@@ -137,7 +96,7 @@ export class Http2Stream {
   /** Response headers; with `endStream` the whole response. At once, ahead of all DATA. */
   sendHeaders(headers: HeaderList, endStream = false): void {
     if (this.#state === "closed" || this.#ending !== undefined) return;
-    this.#host.sendHeaders(this.id, headers, endStream);
+    this.#outbox.sendHeaders(this.id, headers, endStream);
     if (endStream) {
       this.#ending = { trailers: undefined, stopPeer: true };
       this.#localEnd(true);
@@ -147,13 +106,13 @@ export class Http2Stream {
   /**
    * Queue bytes of the body. They are not copied: the caller leaves them alone from now on.
    *
-   * @returns false once {@link StreamLimits.writeHighWaterBytes} wait; `drained` follows.
+   * @returns false once {@link Http2Limits.writeHighWaterBytes} wait; `drained` follows.
    */
   write(first: Buffer, second?: Buffer): boolean {
     if (this.#state === "closed" || this.#ending !== undefined) return true;
     this.#queue.push(first);
     if (second !== undefined) this.#queue.push(second);
-    this.#host.wantsToSend(this);
+    this.#outbox.wantsToSend(this);
     if (this.#queue.bytes < this.#limits.writeHighWaterBytes) return true;
     this.#awaitsDrain = true;
     return false;
@@ -175,7 +134,7 @@ export class Http2Stream {
   /** End the stream both ways at once; what waits to be sent is dropped. Idempotent. */
   reset(code: number): void {
     if (this.#state === "closed") return;
-    this.#host.sendControl(resetFrame(this.id, code));
+    this.#outbox.sendControl(resetFrame(this.id, code));
     this.#close({ kind: "reset", code, byPeer: false });
   }
 
@@ -183,7 +142,7 @@ export class Http2Stream {
   consumed(bytes: number): void {
     this.#consumedBytes += bytes;
     if (this.#consumedBytes * 2 < this.#receiveWindowSizeBytes || !this.remoteOpen) return;
-    this.#host.sendControl(windowUpdateFrame(this.id, this.#consumedBytes));
+    this.#outbox.sendControl(windowUpdateFrame(this.id, this.#consumedBytes));
     this.#receiveWindowBytes += this.#consumedBytes;
     this.#consumedBytes = 0;
   }
@@ -191,7 +150,7 @@ export class Http2Stream {
   /** Let the peer have so many bytes more under way, for good. */
   growReceiveWindow(bytes: number): void {
     if (!this.remoteOpen) return;
-    this.#host.sendControl(windowUpdateFrame(this.id, bytes));
+    this.#outbox.sendControl(windowUpdateFrame(this.id, bytes));
     this.#receiveWindowSizeBytes += bytes;
     this.#receiveWindowBytes += bytes;
   }
@@ -202,7 +161,7 @@ export class Http2Stream {
    */
   leave(): void {
     if (this.#state !== "halfClosedRemote") return;
-    this.#host.sendControl(newFrame(0, FrameType.DATA, FrameFlag.END_STREAM, this.id));
+    this.#outbox.sendControl(newFrame(0, FrameType.DATA, FrameFlag.END_STREAM, this.id));
     this.#close({ kind: "finished" });
   }
 
@@ -219,26 +178,18 @@ export class Http2Stream {
     if (this.#closeReason !== undefined) handler.closed(this.#closeReason);
   }
 
-  /**
-   * What {@link fill} would do: send `data`, send the `end`, nothing until the peer opens the
-   * `window`, or `nothing` at all.
-   */
   get wants(): "data" | "end" | "window" | "nothing" {
     if (this.#queue.bytes > 0) return this.#sendWindowBytes > 0 ? "data" : "window";
     const canEnd = this.#state === "open" || this.#state === "halfClosedRemote";
     return canEnd && this.#ending !== undefined ? "end" : "nothing";
   }
 
-  /**
-   * Append the next frame to `out`: DATA of at most `windowBytes` (the connection's window), or
-   * what ends the stream; only if it {@link wants} to. Returns how many bytes of window it took.
-   */
   fill(out: Buffer[], windowBytes: number): number {
     const bytes = Math.min(
       this.#queue.bytes,
       this.#sendWindowBytes,
       windowBytes,
-      this.#host.peerMaxFrameBytes,
+      this.#outbox.maxFrameBytes,
     );
     const ending = bytes === this.#queue.bytes ? this.#ending : undefined;
     if (bytes > 0 || ending?.trailers === undefined) {
@@ -253,7 +204,7 @@ export class Http2Stream {
     if (ending !== undefined) {
       // Header blocks leave in the order in which they were encoded, so trailers go with the
       // control frames of the next write; this stream has nothing behind them.
-      if (ending.trailers !== undefined) this.#host.sendHeaders(this.id, ending.trailers, true);
+      if (ending.trailers !== undefined) this.#outbox.sendHeaders(this.id, ending.trailers, true);
       this.#localEnd(ending.stopPeer);
     }
     return bytes;
@@ -273,7 +224,7 @@ export class Http2Stream {
   growSendWindow(bytes: number): boolean {
     this.#sendWindowBytes += bytes;
     if (this.#sendWindowBytes > MAX_WINDOW_BYTES) return false;
-    if (this.#queue.bytes > 0) this.#host.wantsToSend(this);
+    if (this.#queue.bytes > 0) this.#outbox.wantsToSend(this);
     return true;
   }
 
@@ -342,12 +293,12 @@ export class Http2Stream {
   #end(ending: { trailers: HeaderList | undefined; stopPeer: boolean }): void {
     if (this.#state === "closed" || this.#ending !== undefined) return;
     this.#ending = ending;
-    this.#host.wantsToSend(this);
+    this.#outbox.wantsToSend(this);
   }
 
   #localEnd(stopPeer: boolean): void {
     if (this.#state === "open" && stopPeer) {
-      this.#host.sendControl(resetFrame(this.id, Http2ErrorCode.NO_ERROR));
+      this.#outbox.sendControl(resetFrame(this.id, Http2ErrorCode.NO_ERROR));
       this.#close({ kind: "finished" });
     } else if (this.#state === "open") {
       this.#state = "halfClosedLocal";

@@ -1,6 +1,8 @@
 import { windowUpdateFrame } from "./frame.ts";
 import { Http2Error, Http2ErrorCode } from "./http2-error.ts";
 import type { Http2Stream } from "./http2-stream.ts";
+import type { Outbox } from "./outbox.ts";
+import type { StreamTable } from "./stream-table.ts";
 
 /** DATA frames in a row without a byte and without end (CVE-2019-9518). */
 const MAX_EMPTY_DATA_FRAMES = 1_000;
@@ -8,25 +10,32 @@ const MAX_EMPTY_DATA_FRAMES = 1_000;
 /** The DATA that a connection receives: its window, and the frame that is under way. */
 export class IncomingData {
   readonly #windowLimitBytes: number;
-  readonly #sendControl: (frame: Buffer) => void;
+  readonly #streams: StreamTable;
+  readonly #outbox: Outbox;
   #windowBytes: number;
   /** Received since the peer was last given more. */
   #receivedBytes = 0;
   #emptyFrames = 0;
 
+  /** Whom the current frame is for; `undefined`: nobody. */
   #stream: Http2Stream | undefined;
   /** Bytes of the current frame: all of them, and those of its payload so far. */
   #frameBytes = 0;
   #payloadBytes = 0;
 
-  constructor(windowLimitBytes: number, sendControl: (frame: Buffer) => void) {
+  constructor(windowLimitBytes: number, streams: StreamTable, outbox: Outbox) {
     this.#windowLimitBytes = windowLimitBytes;
     this.#windowBytes = windowLimitBytes;
-    this.#sendControl = sendControl;
+    this.#streams = streams;
+    this.#outbox = outbox;
   }
 
-  /** A frame begins. @throws {Http2Error} The peer overran the connection's window. */
-  begin(flowBytes: number): void {
+  /**
+   * A frame begins; `flowBytes` (padding included) count against the windows.
+   *
+   * @throws {Http2Error} The peer overran the connection's window, or the stream never began.
+   */
+  begin(streamId: number, flowBytes: number): void {
     this.#windowBytes -= flowBytes;
     if (this.#windowBytes < 0) {
       throw new Http2Error(Http2ErrorCode.FLOW_CONTROL_ERROR, "connection window overrun");
@@ -34,18 +43,12 @@ export class IncomingData {
     this.#frameBytes = flowBytes;
     this.#payloadBytes = 0;
     this.#receivedBytes += flowBytes;
-    if (this.#receivedBytes * 2 < this.#windowLimitBytes) return;
-    // Given back on receipt: what bounds memory is the window of each stream.
-    this.#sendControl(windowUpdateFrame(0, this.#receivedBytes));
-    this.#windowBytes += this.#receivedBytes;
-    this.#receivedBytes = 0;
+    if (this.#receivedBytes * 2 >= this.#windowLimitBytes) this.#giveBack();
+    const stream = this.#streams.begun(streamId, "DATA");
+    this.#stream = stream?.acceptData(flowBytes) === true ? stream : undefined;
   }
 
-  /** The frame that began is for `stream`; for nobody if `undefined`. */
-  attach(stream: Http2Stream | undefined): void {
-    this.#stream = stream?.acceptData(this.#frameBytes) === true ? stream : undefined;
-  }
-
+  /** The next bytes of the frame, padding left out. */
   piece(piece: Buffer): void {
     this.#payloadBytes += piece.length;
     this.#stream?.handler.data(piece);
@@ -71,5 +74,12 @@ export class IncomingData {
   /** `stream` is over: the rest of its frame is for nobody. */
   forget(stream: Http2Stream): void {
     if (this.#stream === stream) this.#stream = undefined;
+  }
+
+  /** Given back on receipt: what bounds memory is the window of each stream. */
+  #giveBack(): void {
+    this.#outbox.sendControl(windowUpdateFrame(0, this.#receivedBytes));
+    this.#windowBytes += this.#receivedBytes;
+    this.#receivedBytes = 0;
   }
 }

@@ -1,7 +1,13 @@
 import type { Socket } from "node:net";
+import { HpackEncoder } from "../hpack/hpack-encoder.ts";
+import type { HeaderList } from "../hpack/header-list.ts";
 import { writeTogether } from "../net/write-together.ts";
-import { DEFAULT_WINDOW_BYTES, MAX_WINDOW_BYTES } from "./frame.ts";
-import type { Http2Stream } from "./http2-stream.ts";
+import {
+  DEFAULT_MAX_FRAME_BYTES,
+  DEFAULT_WINDOW_BYTES,
+  MAX_WINDOW_BYTES,
+  headersFrames,
+} from "./frame.ts";
 
 export interface OutboxOwner {
   /** More control frames wait than a peer that reads can bring about: end the connection. */
@@ -10,6 +16,27 @@ export interface OutboxOwner {
   /** What there was to write has been given to the socket. */
   flushed(): void;
 }
+
+/** What is asked of a stream that sends: see `Http2Stream`. */
+export interface SendingStream {
+  /**
+   * What {@link fill} would do: send `data`, send the `end`, nothing until the peer opens the
+   * stream's `window`, or `nothing` at all.
+   */
+  readonly wants: "data" | "end" | "window" | "nothing";
+
+  /**
+   * Append the next frame to `out`: DATA of at most `windowBytes` (the connection's window), or
+   * what ends the stream; only if it {@link wants} to. Returns how many bytes of window it took.
+   */
+  fill(out: Buffer[], windowBytes: number): number;
+
+  /** What it has filled in has been handed to the socket. */
+  notifySent(): void;
+}
+
+/** Largest DATA frame that we send, whatever the peer takes: streams take turns frame by frame. */
+const MAX_SENT_FRAME_BYTES = 65 * 1024;
 
 /** Most bytes handed to the socket in one write. */
 const MAX_BATCH_BYTES = 256 * 1024;
@@ -29,10 +56,12 @@ export class Outbox {
   readonly #socket: Socket;
   readonly #owner: OutboxOwner;
 
+  readonly #encoder = new HpackEncoder();
+  #maxFrameBytes = DEFAULT_MAX_FRAME_BYTES;
   #control: Buffer[] = [];
   #controlBytes = 0;
   /** Streams with something to send, in the order of their turns. */
-  readonly #sending = new Set<Http2Stream>();
+  readonly #sending = new Set<SendingStream>();
   /** What the peer still takes of DATA on this connection (RFC 9113 section 6.9.1). */
   #windowBytes = DEFAULT_WINDOW_BYTES;
   #flushScheduled = false;
@@ -47,6 +76,21 @@ export class Outbox {
     return this.#control.length > 0;
   }
 
+  /** Largest frame that we send, in bytes of payload. */
+  get maxFrameBytes(): number {
+    return this.#maxFrameBytes;
+  }
+
+  /** Largest frame that the peer takes (SETTINGS_MAX_FRAME_SIZE). */
+  setPeerMaxFrameBytes(bytes: number): void {
+    this.#maxFrameBytes = Math.min(bytes, MAX_SENT_FRAME_BYTES);
+  }
+
+  /** Largest dynamic table of header fields that the peer keeps (SETTINGS_HEADER_TABLE_SIZE). */
+  setPeerHeaderTableBytes(bytes: number): void {
+    this.#encoder.setMaxTableBytes(bytes);
+  }
+
   /** Send a frame ahead of all DATA. */
   sendControl(frame: Buffer): void {
     if (this.#stopped) return;
@@ -54,6 +98,14 @@ export class Outbox {
     this.#controlBytes += frame.length;
     if (this.#controlBytes > MAX_CONTROL_BYTES) this.#owner.controlOverflowed();
     this.schedule();
+  }
+
+  /** Send a header block ahead of all DATA, behind those that were sent before. */
+  sendHeaders(streamId: number, headers: HeaderList, endStream: boolean): void {
+    const block = this.#encoder.encode(headers);
+    for (const frame of headersFrames(streamId, block, endStream, this.#maxFrameBytes)) {
+      this.sendControl(frame);
+    }
   }
 
   /** Write the control frames that wait, and `frame` as the last one, whatever the socket takes. */
@@ -64,12 +116,13 @@ export class Outbox {
   }
 
   /** A frame is asked of `stream` when it is its turn. */
-  wantsToSend(stream: Http2Stream): void {
+  wantsToSend(stream: SendingStream): void {
     this.#sending.add(stream);
     this.schedule();
   }
 
-  forget(stream: Http2Stream): void {
+  /** `stream` is over: nothing more is asked of it. */
+  forget(stream: SendingStream): void {
     this.#sending.delete(stream);
   }
 
@@ -121,8 +174,8 @@ export class Outbox {
   }
 
   /** One frame from each stream in turn, until the batch is full or nobody can send. */
-  #fillFromStreams(out: Buffer[]): Set<Http2Stream> {
-    const served = new Set<Http2Stream>();
+  #fillFromStreams(out: Buffer[]): Set<SendingStream> {
+    const served = new Set<SendingStream>();
     let batchBytes = 0;
     /** Streams in a row that wait for the connection's window: once all do, nothing can go. */
     let waiting = 0;

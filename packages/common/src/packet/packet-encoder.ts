@@ -2,27 +2,25 @@ import { varintBytes, writeVarint } from "./int64.ts";
 import type { Int64 } from "./int64.ts";
 import { PacketType } from "./packet.ts";
 import type { ConnectionId, ControlPacket } from "./packet.ts";
-
-// Tags are (field number << 3) | wire type; see proto/tunnel.proto for the numbers.
-const TAG_TYPE = 0x08;
-const TAG_DIAL_REQUEST = 0x12;
-const TAG_DIAL_RESPONSE = 0x1a;
-const TAG_DATA = 0x22;
-const TAG_CLOSE_REQUEST = 0x2a;
-const TAG_CLOSE_RESPONSE = 0x32;
-const TAG_CLOSE_DIAL = 0x3a;
-const TAG_DRAIN = 0x42;
-const TAG_CREDIT = (64 << 3) | 2;
-const TAG_FINISH = (65 << 3) | 2;
-const TAG_RESET = (66 << 3) | 2;
-
-/** Tags inside the payload messages. */
-const TAG_VARINT_1 = 0x08;
-const TAG_STRING_1 = 0x0a;
-const TAG_VARINT_2 = 0x10;
-const TAG_STRING_2 = 0x12;
-const TAG_VARINT_3 = 0x18;
-const TAG_BYTES_3 = 0x1a;
+import {
+  TAG_BYTES_3,
+  TAG_CLOSE_DIAL,
+  TAG_CLOSE_REQUEST,
+  TAG_CLOSE_RESPONSE,
+  TAG_CREDIT,
+  TAG_DATA,
+  TAG_DIAL_REQUEST,
+  TAG_DIAL_RESPONSE,
+  TAG_DRAIN,
+  TAG_FINISH,
+  TAG_RESET,
+  TAG_STRING_1,
+  TAG_STRING_2,
+  TAG_TYPE,
+  TAG_VARINT_1,
+  TAG_VARINT_2,
+  TAG_VARINT_3,
+} from "./packet-tags.ts";
 
 /** Compression flag and big-endian length in front of every gRPC message. */
 export const MESSAGE_PREFIX_BYTES = 5;

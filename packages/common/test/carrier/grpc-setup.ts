@@ -16,7 +16,7 @@ import type { GrpcMethod, GrpcServices } from "../../src/grpc/grpc-service.ts";
 import type { GrpcStatus } from "../../src/grpc/grpc-status.ts";
 import type { HeaderList } from "../../src/hpack/header-list.ts";
 import { Http2Connection } from "../../src/http2/http2-connection.ts";
-import type { Http2Limits } from "../../src/http2/http2-connection.ts";
+import type { Http2Limits } from "../../src/http2/http2-limits.ts";
 import { connectSocket } from "../../src/net/connect-socket.ts";
 import type { ConnectAddress } from "../../src/net/connect-socket.ts";
 import { SocketListener } from "../../src/net/socket-listener.ts";

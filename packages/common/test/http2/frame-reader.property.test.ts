@@ -23,15 +23,13 @@ class EventLog implements FrameHandler {
     this.#data = "";
   }
 
-  data(streamId: number, piece: Buffer): void {
+  data(piece: Buffer): void {
     assert.notEqual(piece.length, 0);
-    this.#data += `${streamId}:${piece.toString("hex")}`.slice(
-      this.#data === "" ? 0 : -2 * piece.length,
-    );
+    this.#data += piece.toString("hex");
   }
 
-  dataEnd(streamId: number, endStream: boolean): void {
-    this.events.push(`data ${this.#data}`, `end ${streamId} ${endStream}`);
+  dataEnd(endStream: boolean): void {
+    this.events.push(`data ${this.#data}`, `end ${endStream}`);
   }
 }
 
@@ -74,8 +72,8 @@ const dataFrame: fc.Arbitrary<Sample> = fc
       bytes: frameBytes(FrameType.DATA, flags, streamId, body),
       events: [
         `begin ${streamId} ${body.length}`,
-        `data ${payload.length === 0 ? "" : `${streamId}:${payload.toString("hex")}`}`,
-        `end ${streamId} ${endStream}`,
+        `data ${payload.toString("hex")}`,
+        `end ${endStream}`,
       ],
     };
   });
@@ -138,6 +136,27 @@ describe("FrameReader", () => {
     assert.deepEqual(log.events, ["6 0 0 0000000000000000"]);
   });
 
+  it("begins no frame after stop(), not even one of the same chunk", () => {
+    const events: number[] = [];
+    const reader: FrameReader = new FrameReader(
+      {
+        frame: (type) => {
+          events.push(type);
+          reader.stop();
+        },
+        dataBegin: () => assert.fail(),
+        data: () => assert.fail(),
+        dataEnd: () => assert.fail(),
+      },
+      MAX_FRAME_BYTES,
+    );
+    const ping = frameBytes(FrameType.PING, 0, 0, Buffer.alloc(8));
+    const data = frameBytes(FrameType.DATA, 0, 1, Buffer.from("abc"));
+    reader.push(Buffer.concat([ping, data, ping]));
+    reader.push(ping);
+    assert.deepEqual(events, [FrameType.PING]);
+  });
+
   it("hands payloads on as views of what was read", () => {
     const chunk = Buffer.concat([
       frameBytes(FrameType.DATA, 0, 1, Buffer.alloc(400, 1)),
@@ -149,7 +168,7 @@ describe("FrameReader", () => {
       {
         frame: (_type, _flags, _streamId, payload) => views.push(payload),
         dataBegin: () => undefined,
-        data: (_streamId, piece) => views.push(piece),
+        data: (piece) => views.push(piece),
         dataEnd: log.dataEnd.bind(log),
       },
       MAX_FRAME_BYTES,
@@ -168,7 +187,7 @@ describe("FrameReader", () => {
       {
         frame: () => undefined,
         dataBegin: (_streamId, bytes) => pieces.push(`begin ${bytes}`),
-        data: (_streamId, piece) => pieces.push(piece.toString()),
+        data: (piece) => pieces.push(piece.toString()),
         dataEnd: () => pieces.push("end"),
       },
       MAX_FRAME_BYTES,
@@ -221,6 +240,6 @@ describe("FrameReader", () => {
     const log = new EventLog();
     const frame = frameBytes(FrameType.DATA, FrameFlag.PADDED, 1, padded(Buffer.alloc(0), 255));
     new FrameReader(log, MAX_FRAME_BYTES).push(frame);
-    assert.deepEqual(log.events, ["begin 1 256", "data ", "end 1 false"]);
+    assert.deepEqual(log.events, ["begin 1 256", "data ", "end false"]);
   });
 });

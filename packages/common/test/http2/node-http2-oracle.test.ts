@@ -16,9 +16,10 @@ import type { TestContext } from "node:test";
 import { systemClock } from "../../src/clock.ts";
 import type { HeaderList } from "../../src/hpack/header-list.ts";
 import { Http2Connection } from "../../src/http2/http2-connection.ts";
-import type { Http2Limits } from "../../src/http2/http2-connection.ts";
+import type { Http2Limits } from "../../src/http2/http2-limits.ts";
 import { Http2ErrorCode } from "../../src/http2/http2-error.ts";
-import type { Http2Stream, Http2StreamHandler, StreamClose } from "../../src/http2/http2-stream.ts";
+import type { Http2Stream } from "../../src/http2/http2-stream.ts";
+import type { Http2StreamHandler, StreamClose } from "../../src/http2/http2-stream-handler.ts";
 import { LIMITS as SMALL_LIMITS } from "./raw-peer.ts";
 
 // Node's own HTTP/2 (nghttp2) at the other end of a loopback connection: an implementation that is
