@@ -1,6 +1,7 @@
 import { connectKubernetes } from "@reachback/common";
 import type { Clock, KubernetesClient, Logger, MetricRegistry, Random } from "@reachback/common";
 import { TokenAuthenticator } from "./authentication/token-authenticator.ts";
+import type { ReviewedToken } from "./authentication/verdict.ts";
 import { LeaseController } from "./lease/lease-controller.ts";
 import type { ServerMetrics } from "./metrics.ts";
 import type { ServerOptions } from "./options.ts";
@@ -21,6 +22,8 @@ export interface DutyPorts {
   readonly metricRegistry: MetricRegistry;
   /** From {@link connectApiserver}. */
   readonly kubernetes: KubernetesClient | undefined;
+  /** See {@link TokenAuthenticator}. */
+  readonly tokenReviewed?: ((reviewed: ReviewedToken) => void) | undefined;
 }
 
 /** Begins as upstream's, whose advice (KUBERNETES_MASTER) would be of no use. */

@@ -12,6 +12,7 @@ import type {
   SocketListener,
 } from "@reachback/common";
 import { ApiserverDuties, connectApiserver } from "./apiserver-duties.ts";
+import type { ReviewedToken } from "./authentication/verdict.ts";
 import { BackendRegistry } from "./backend/backend-registry.ts";
 import { ConnectService } from "./backend/connect-service.ts";
 import type { ConnectionPorts } from "./dial/connection.ts";
@@ -48,6 +49,8 @@ export interface WorkerPorts {
   readonly openListener: OpenListener;
   /** Where its neighbours hand in dials. */
   readonly handInPath: string;
+  /** Told of each review of an agent's token; the other workers {@link Server.learnToken} from it. */
+  readonly tokenReviewed: (reviewed: ReviewedToken) => void;
 }
 
 /** What a worker tells the primary of itself. */
@@ -117,6 +120,7 @@ export class Server {
       kubernetes,
       metrics: this.#metrics,
       metricRegistry: this.#metricRegistry,
+      tokenReviewed: ports.worker?.tokenReviewed,
     });
     this.#connectService = new ConnectService(
       options,
@@ -201,6 +205,11 @@ export class Server {
   stop(): Promise<void> {
     this.#stopped ??= this.#stop();
     return this.#stopped;
+  }
+
+  /** Another worker has had an agent's token reviewed. */
+  learnToken(reviewed: ReviewedToken): void {
+    this.#duties.authenticator?.learn(reviewed);
   }
 
   async #open(): Promise<void> {

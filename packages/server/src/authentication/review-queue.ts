@@ -3,7 +3,7 @@ import { ApiError, Backoff, TokenBucket, apiErrorHint } from "@reachback/common"
 import type { CancelTimer, Clock, Logger, Random } from "@reachback/common";
 import type { AuthenticationMetrics } from "./authentication-metrics.ts";
 import { invalidToken, rejected, undecided } from "./verdict.ts";
-import type { Verdict } from "./verdict.ts";
+import type { ReviewedToken, Verdict } from "./verdict.ts";
 
 export interface ReviewQueueOptions {
   /** Agents that may wait at a time. */
@@ -115,6 +115,14 @@ export class ReviewQueue {
     this.#waitingCount++;
     this.#proceed();
     return waiter;
+  }
+
+  /** Somebody else has had a token reviewed: whoever waits for that waits no longer. */
+  learn({ hash, verdict }: ReviewedToken): void {
+    const review = this.#reviews.get(hash);
+    // One that is under way is about to say the same.
+    if (review === undefined || !(this.#queued.has(review) || this.#again.has(review))) return;
+    this.#finish(review, verdict);
   }
 
   /** Turn away all who wait, and those to come. */

@@ -14,7 +14,7 @@ import type { PendingVerdict, ReviewQueueOptions } from "./review-queue.ts";
 import { TOKEN_REVIEW_PATH, tokenExpiryMs, tokenReview, verdictFrom } from "./token-review.ts";
 import type { ExpectedAgent } from "./token-review.ts";
 import { VerdictCache } from "./verdict-cache.ts";
-import type { Verdict } from "./verdict.ts";
+import type { ReviewedToken, Verdict } from "./verdict.ts";
 import { rejected } from "./verdict.ts";
 
 export interface TokenAuthenticationOptions extends ExpectedAgent, ReviewQueueOptions {
@@ -28,6 +28,8 @@ export interface TokenAuthenticatorPorts {
   readonly logger: Logger;
   readonly kubernetes: Pick<KubernetesClient, "request">;
   readonly metricRegistry: MetricRegistry;
+  /** Told of each review, for others who {@link TokenAuthenticator.learn} from it. */
+  readonly tokenReviewed?: ((reviewed: ReviewedToken) => void) | undefined;
 }
 
 /** For one answer; a review without one is asked for again while an agent waits for it. */
@@ -68,6 +70,12 @@ export class TokenAuthenticator {
     return known;
   }
 
+  /** Somebody else has had a token reviewed. */
+  learn(reviewed: ReviewedToken): void {
+    this.#cache.add(reviewed);
+    this.#queue.learn(reviewed);
+  }
+
   /** Turn away all agents that wait, and those to come. */
   stop(): void {
     this.#queue.stop();
@@ -82,7 +90,9 @@ export class TokenAuthenticator {
       signal,
     });
     const verdict = verdictFrom(answer, this.#options);
-    this.#cache.set(hashOf(token), verdict, tokenExpiryMs(token));
+    const reviewed = { hash: hashOf(token), verdict, expiresAtMs: tokenExpiryMs(token) };
+    this.#cache.add(reviewed);
+    this.#ports.tokenReviewed?.(reviewed);
     return verdict;
   }
 }

@@ -61,15 +61,15 @@ function failed(reason: string): Verdict {
 }
 
 /**
- * When a token expires, in milliseconds since 1970; `undefined` if it does not say. It is read, not
+ * When a token expires, in milliseconds since 1970; infinite if it does not say. It is read, not
  * verified: only what a review has accepted is remembered until then.
  */
-export function tokenExpiryMs(token: string): number | undefined {
+export function tokenExpiryMs(token: string): number {
   try {
     const [, payload = ""] = token.split(".");
     const claims = recordOf(JSON.parse(Buffer.from(payload, "base64url").toString("utf8")));
-    return typeof claims["exp"] === "number" ? claims["exp"] * 1000 : undefined;
+    return typeof claims["exp"] === "number" ? claims["exp"] * 1000 : Infinity;
   } catch {
-    return undefined;
+    return Infinity;
   }
 }

@@ -1,5 +1,5 @@
 import type { Clock } from "@reachback/common";
-import type { Verdict } from "./verdict.ts";
+import type { ReviewedToken, Verdict } from "./verdict.ts";
 
 interface Entry {
   readonly verdict: Verdict;
@@ -33,8 +33,7 @@ export class VerdictCache {
     return undefined;
   }
 
-  /** @param expiresAtMs - End of the token's life, in milliseconds since 1970. */
-  set(hash: string, verdict: Verdict, expiresAtMs = Infinity): void {
+  add({ hash, verdict, expiresAtMs }: ReviewedToken): void {
     const lifeMs = expiresAtMs - this.#clock.wallTimeMs();
     const ttlMs = verdict.accepted
       ? Math.min(this.#ttlMs, lifeMs)

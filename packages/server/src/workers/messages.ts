@@ -1,3 +1,4 @@
+import type { ReviewedToken } from "../authentication/verdict.ts";
 import type { AgentIdentifiers, LogEvent, LogFields } from "@reachback/common";
 import type { ServerState } from "../server.ts";
 import type { ServerOptions } from "../options.ts";
@@ -32,6 +33,8 @@ export type ToWorker =
   | { readonly type: "socket"; readonly listener: number }
   | { readonly type: "neighbour"; readonly slot: number; readonly changes: readonly TunnelChange[] }
   | { readonly type: "neighbour-gone"; readonly slot: number }
+  /** Another worker has had an agent's token reviewed. */
+  | { readonly type: "token-reviewed"; readonly reviewed: ReviewedToken }
   /** To be answered with a {@link WorkerReport}. */
   | { readonly type: "report"; readonly request: number }
   /** A request below `/debug/pprof/`, to be answered with a {@link ProfileAnswer}. */
@@ -53,6 +56,7 @@ export type FromWorker =
   | { readonly type: "started" }
   | { readonly type: "failed"; readonly message: string }
   | { readonly type: "tunnel"; readonly change: TunnelChange }
+  | { readonly type: "token-reviewed"; readonly reviewed: ReviewedToken }
   | { readonly type: "held"; readonly count: number }
   | { readonly type: "answer"; readonly request: number; readonly value: unknown }
   | {

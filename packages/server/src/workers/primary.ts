@@ -19,7 +19,7 @@ import { OpsListeners, serverProfilingRoutes } from "../ops-listeners.ts";
 import type { ServerOptions } from "../options.ts";
 import type { ProxyStrategy } from "../options/proxy-strategies.ts";
 import { serverReadinessChecks } from "../readiness.ts";
-import type { TunnelChange, WorkerReport } from "./messages.ts";
+import type { ToWorker, WorkerReport } from "./messages.ts";
 import { Turns } from "./turns.ts";
 import { WorkerMetrics } from "./worker-metrics.ts";
 import { optionsOfWorker } from "./worker-options.ts";
@@ -74,12 +74,17 @@ export class Primary {
             },
             workerLost: (slot) => {
               this.#metrics.workerLost(slot.lastReport);
-              for (const other of this.#others(slot)) {
-                other.send({ type: "neighbour-gone", slot: slot.number });
-              }
+              this.#tellOthers(slot, { type: "neighbour-gone", slot: slot.number });
             },
             tunnelChanged: (slot, change) => {
-              this.#pass(slot, change);
+              this.#tellOthers(slot, {
+                type: "neighbour",
+                slot: slot.number,
+                changes: [change],
+              });
+            },
+            tokenReviewed: (slot, reviewed) => {
+              this.#tellOthers(slot, { type: "token-reviewed", reviewed });
             },
             heldChanged: () => {
               this.#gracePeriod?.connectionEnded();
@@ -218,10 +223,8 @@ export class Primary {
     }
   }
 
-  #pass(slot: WorkerSlot, change: TunnelChange): void {
-    for (const other of this.#others(slot)) {
-      other.send({ type: "neighbour", slot: slot.number, changes: [change] });
-    }
+  #tellOthers(slot: WorkerSlot, message: ToWorker): void {
+    for (const other of this.#others(slot)) other.send(message);
   }
 
   #others(slot: WorkerSlot): readonly WorkerSlot[] {

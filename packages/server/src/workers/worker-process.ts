@@ -3,6 +3,7 @@ import type { ChildProcess } from "node:child_process";
 import type { Socket } from "node:net";
 import { fileURLToPath } from "node:url";
 import type { Clock } from "@reachback/common";
+import type { ReviewedToken } from "../authentication/verdict.ts";
 import {
   WORKER_ANSWER_TIMEOUT_MS,
   WORKER_MAX_WAITING_MESSAGES,
@@ -27,6 +28,7 @@ export interface WorkerProcessOwner {
   /** It cannot, or can no more, for this reason; its end follows. */
   failed(message: string): void;
   tunnelChanged(change: TunnelChange): void;
+  tokenReviewed(reviewed: ReviewedToken): void;
   /** So many connections and dials are left; only once it was told to leave or to accept no more. */
   heldChanged(count: number): void;
   log(message: Extract<FromWorker, { type: "log" }>): void;
@@ -81,6 +83,9 @@ export class WorkerProcess {
           return;
         case "tunnel":
           owner.tunnelChanged(message.change);
+          return;
+        case "token-reviewed":
+          owner.tokenReviewed(message.reviewed);
           return;
         case "held":
           owner.heldChanged(message.count);

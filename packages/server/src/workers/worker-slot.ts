@@ -1,5 +1,6 @@
 import { Backoff } from "@reachback/common";
 import type { CancelTimer, Clock, Logger, Random } from "@reachback/common";
+import type { ReviewedToken } from "../authentication/verdict.ts";
 import { WORKER_RESTART, WORKER_SETTLED_MS, WORKER_START_TIMEOUT_MS } from "../limits.ts";
 import { writeLine } from "./channel-logger.ts";
 import type { ToWorker, TunnelChange, WorkerReport } from "./messages.ts";
@@ -17,6 +18,7 @@ export interface SlotOwner {
   workerStarted(slot: WorkerSlot): void;
   workerLost(slot: WorkerSlot): void;
   tunnelChanged(slot: WorkerSlot, change: TunnelChange): void;
+  tokenReviewed(slot: WorkerSlot, reviewed: ReviewedToken): void;
   /** While the server stops: {@link WorkerSlot.heldCount} is another one. */
   heldChanged(): void;
 }
@@ -181,6 +183,9 @@ export class WorkerSlot {
       tunnelChanged: (change) => {
         this.#remember(change);
         this.#owner.tunnelChanged(this, change);
+      },
+      tokenReviewed: (reviewed) => {
+        this.#owner.tokenReviewed(this, reviewed);
       },
       heldChanged: (count) => {
         this.#setHeld(count);

@@ -168,6 +168,9 @@ class Worker {
       env,
       worker: {
         handInPath: handInPath(start.folder, start.slot),
+        tokenReviewed: (reviewed) => {
+          send({ type: "token-reviewed", reviewed });
+        },
         openListener: (options, handler) => {
           const listener = SocketListener.unbound(options, handler);
           listeners.push(listener);
@@ -190,6 +193,9 @@ class Worker {
       case "neighbour-gone":
         this.#neighbours.get(message.slot)?.gone();
         this.#neighbours.delete(message.slot);
+        return;
+      case "token-reviewed":
+        this.#server.learnToken(message.reviewed);
         return;
       case "leave":
         this.#server.leave();

@@ -195,6 +195,25 @@ describe("the queue of reviews", () => {
     assert.match(String(logger.lines[0]?.fields["hint"]), /system:auth-delegator/);
   });
 
+  it("lets in who waits for a token that somebody else has had reviewed", async () => {
+    const { add, underWay, told, tokens, clock, queue } = setUp({ perSecond: 1, burst: 1 });
+    const learn = (token: string) => {
+      queue.learn({ hash: `hash of ${token}`, verdict: ACCEPTED, expiresAtMs: Infinity });
+    };
+    add("a");
+    add("b");
+    learn("a");
+    assert.deepEqual(told, [], "a review that is under way is waited for");
+    learn("b");
+    learn("nobody's");
+    assert.deepEqual(told, ["b: accepted"]);
+    assert.equal(queue.waitingCount, 1);
+    clock.advance(5_000);
+    assert.deepEqual(tokens(), ["a"], "b is not reviewed any more");
+    await underWay[0]!.answer(ACCEPTED);
+    assert.deepEqual(told, ["b: accepted", "a: accepted"]);
+  });
+
   it("turns everybody away when it stops", async () => {
     const { add, underWay, told, clock, queue } = setUp({ perSecond: 1, burst: 1 });
     add("a");

@@ -92,7 +92,7 @@ describe("a token's expiry", () => {
 
   it("is unknown for what has none, or is no JWT", () => {
     for (const token of [jwt({}), jwt({ exp: "soon" }), jwt(null), "opaque", "a.b.c", ""]) {
-      assert.equal(tokenExpiryMs(token), undefined, token);
+      assert.equal(tokenExpiryMs(token), Infinity, token);
     }
   });
 });
@@ -104,9 +104,9 @@ describe("remembered verdicts", () => {
   it("last until the token expires, at most for the time given", () => {
     const clock = new ManualClock();
     const cache = new VerdictCache(300_000, clock);
-    cache.set("long", accepted, clock.wallTimeMs() + 3_600_000);
-    cache.set("short", accepted, clock.wallTimeMs() + 60_000);
-    cache.set("over", accepted, clock.wallTimeMs() - 1);
+    cache.add({ hash: "long", verdict: accepted, expiresAtMs: clock.wallTimeMs() + 3_600_000 });
+    cache.add({ hash: "short", verdict: accepted, expiresAtMs: clock.wallTimeMs() + 60_000 });
+    cache.add({ hash: "over", verdict: accepted, expiresAtMs: clock.wallTimeMs() - 1 });
     assert.equal(cache.get("over"), undefined);
     clock.advance(59_999);
     assert.equal(cache.get("short"), accepted);
@@ -120,19 +120,21 @@ describe("remembered verdicts", () => {
   it("are short if they are refusals, and none if the time is 0", () => {
     const clock = new ManualClock();
     const cache = new VerdictCache(300_000, clock);
-    cache.set("a", refused);
+    cache.add({ hash: "a", verdict: refused, expiresAtMs: Infinity });
     assert.equal(cache.get("a"), refused);
     clock.advance(10_000);
     assert.equal(cache.get("a"), undefined);
     const none = new VerdictCache(0, clock);
-    none.set("a", accepted);
-    none.set("b", refused);
+    none.add({ hash: "a", verdict: accepted, expiresAtMs: Infinity });
+    none.add({ hash: "b", verdict: refused, expiresAtMs: Infinity });
     assert.equal(none.get("a") ?? none.get("b"), undefined);
   });
 
   it("are bounded: the oldest goes first", () => {
     const cache = new VerdictCache(300_000, new ManualClock());
-    for (let index = 0; index <= 20_000; index++) cache.set(String(index), accepted);
+    for (let index = 0; index <= 20_000; index++) {
+      cache.add({ hash: String(index), verdict: accepted, expiresAtMs: Infinity });
+    }
     assert.equal(cache.get("0"), undefined);
     assert.equal(cache.get("1"), accepted);
   });
