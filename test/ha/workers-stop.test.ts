@@ -42,6 +42,32 @@ describe("a server with four workers that is told to stop", () => {
     assert.deepEqual(readdirSync(server.temporary), []);
   });
 
+  it("waits for a worker that is slow to say what it holds", async (t) => {
+    const server = await startWorkers(t, ["--graceful-shutdown-timeout=20s"]);
+    await startAgent(t, server.agentPort);
+    await isFullMesh(server);
+    const endpoint = await startEndpoint(t, (socket) => {
+      socket.pipe(socket);
+    });
+    // One at each worker.
+    const connections = await Promise.all(
+      Array.from({ length: 4 }, () => server.clients.connectUnix.dial(endpoint)),
+    );
+    const [slow = 0, ...others] = [...server.workers().values()].flat();
+    kill(slow, "SIGSTOP");
+    server.program.signal("SIGTERM");
+    // Neither question is answered in time.
+    await server.program.said('"shutdown.waiting"');
+    kill(slow, "SIGCONT");
+    for (const connection of connections) await echoed(connection, Buffer.from("goes on"));
+    assert.deepEqual(others.filter(isAlive), others);
+    for (const connection of connections) connection.end().resume();
+    const endedAtMs = performance.now();
+    assert.equal((await server.program.ended).code, 0);
+    assert.ok(performance.now() - endedAtMs < 3_000);
+    assert.ok(!eventsOf(server).includes("shutdown.cutting"));
+  });
+
   it("ends at once at a second signal", async (t) => {
     const server = await startWorkers(t, ["--graceful-shutdown-timeout=60s"]);
     const agent = await startEchoAgent(t, server, "host");

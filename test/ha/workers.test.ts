@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
+import { connect } from "node:net";
 import { kill } from "node:process";
 import type { Duplex } from "node:stream";
 import { text } from "node:stream/consumers";
@@ -104,6 +105,41 @@ describe("a server with four workers", () => {
     const line = linesOf(server.program).find(({ event }) => event === "worker.lost");
     assert.deepEqual([line?.worker, line?.pid], [2, victim]);
     for (const connection of connections) connection.destroy();
+  });
+
+  it("replaces a worker that is mute, and lets others do its work meanwhile", async (t) => {
+    const server = await startWorkers(t);
+    await startAgent(t, server.agentPort);
+    await isFullMesh(server);
+    const endpoint = await startEndpoint(t, (socket) => {
+      socket.pipe(socket);
+    });
+    const [mute = 0] = server.workers().get(2) ?? [];
+    kill(mute, "SIGSTOP");
+    // Each worker is given three, which wait for the mute one for ever.
+    let closedCount = 0;
+    const early = Array.from({ length: 3 * WORKERS }, () => connect(server.connectPath));
+    for (const socket of early) {
+      socket.on("close", () => closedCount++).resume();
+      t.after(() => socket.destroy());
+    }
+    const isServedByOthers = async () => {
+      const dials = await Promise.allSettled(
+        Array.from({ length: WORKERS }, () =>
+          server.clients.connectUnix.dial(endpoint, { timeoutMs: 500 }),
+        ),
+      );
+      for (const dial of dials) if (dial.status === "fulfilled") dial.value.destroy();
+      return dials.every(({ status }) => status === "fulfilled");
+    };
+    await until(isServedByOthers, 20_000);
+    assert.equal(server.workers().get(2)?.length, 1, "it is not replaced so soon");
+    await until(() => server.workers().get(2)?.length === 2, 50_000);
+    const line = linesOf(server.program).find(({ event }) => event === "worker.lost");
+    assert.match(JSON.stringify(line), /it has answered nothing for 30 s/);
+    // Node does not tell of the one that it was about to hand over.
+    await until(() => closedCount >= 2);
+    assert.ok(await isServedByOthers());
   });
 
   it("has limits of each worker, and says so", async (t) => {

@@ -45,6 +45,15 @@ export const WORKER_ANSWER_TIMEOUT_MS = 2_000;
 /** The same for a profile: the longest recording, and time to write down every object of a large heap. */
 export const WORKER_PROFILE_TIMEOUT_MS = (MAX_PROFILE_SECONDS + 60) * 1_000;
 
+/** Between questions to a worker how it does. */
+export const WORKER_CHECK_INTERVAL_MS = 5_000;
+
+/**
+ * A worker that has answered nothing for so long is replaced, as kubelet restarts a server that is
+ * alone and mute. It may be garbage collection or a profile, so that it is much.
+ */
+export const WORKER_MUTE_MS = 30_000;
+
 /** From the start of a worker to its being ready. */
 export const WORKER_START_TIMEOUT_MS = 30_000;
 

@@ -79,6 +79,8 @@ export class ConnectAttempts {
   readonly #running = new Set<{ readonly startedAtMs: number; readonly abort: AbortController }>();
   #notBeforeMs = Number.NEGATIVE_INFINITY;
   #failedAtMs = Number.NEGATIVE_INFINITY;
+  /** When a tunnel was lost last that had not lasted. */
+  #shortLifeEndedAtMs = Number.NEGATIVE_INFINITY;
   #duplicates = 0;
   #failuresInRow = 0;
   #lastMissing = 0;
@@ -136,6 +138,10 @@ export class ConnectAttempts {
     const { syncIntervalMs, syncIntervalCapMs } = this.#pace;
     this.#duplicates = 0;
     if (livedMs < syncIntervalCapMs) {
+      const nowMs = this.#ports.clock.now();
+      // Of tunnels that went together, as those to the workers of one server do, one counts.
+      if (nowMs - livedMs < this.#shortLifeEndedAtMs) return;
+      this.#shortLifeEndedAtMs = nowMs;
       this.#pause(this.#shortLives.next());
     } else {
       this.#shortLives.reset();

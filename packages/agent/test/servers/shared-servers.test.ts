@@ -203,6 +203,19 @@ describe("a server set before a balancer", () => {
     assert.ok(servers.attemptCount <= 18, String(servers.attemptCount));
   });
 
+  it("waits no longer for several servers that end their tunnels together than for one", async () => {
+    const { servers, set, pass, lose } = setup();
+    servers.answerAt = inTurn(4);
+    set.start();
+    await pass(1_000);
+    assert.equal(set.tunnelCount, 4);
+    for (let index = 0; index < 4; index++) lose(index);
+    await pass(1_200);
+    assert.ok(servers.opened.length > 4, "it is asked again after one interval");
+    await pass(1_000);
+    assert.equal(set.tunnelCount, 4);
+  });
+
   it("replaces the tunnel to a server that takes its leave, and keeps the old one up", async () => {
     const { servers, set, pass, lose } = setup();
     servers.answer = { id: "a", count: 1 };

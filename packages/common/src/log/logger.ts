@@ -44,6 +44,8 @@ export type LogEvent =
   | "worker.started"
   | "worker.lost"
   | "worker.failed"
+  | "worker.unanswered"
+  | "worker.none"
   | "log.dropped"
   | "log.truncated"
   | "log.failed"

@@ -45,8 +45,8 @@ export type ToWorker =
       readonly rawQuery: string;
     }
   /**
-   * The steps of a stop, see `Server`. The first two are to be answered with how many connections and
-   * dials are held; from then on the worker also says `held` whenever one of them ends.
+   * The steps of a stop, see `Server`. Once the first two are taken, the worker says `held` and answers;
+   * from then on it says `held` whenever a connection or a dial ends.
    */
   | { readonly type: "leave"; readonly request: number }
   | { readonly type: "accept-no-more"; readonly request: number }

@@ -199,19 +199,30 @@ export class Primary {
     logger.info("listener.opened", { listener: name, address: listener.name });
   }
 
-  /** Gives sockets to the workers in turn, leaving out those that are behind. */
+  /** Gives sockets to the workers in turn, leaving out those that are behind or mute. */
   #distributorOf(listener: number): (socket: Socket) => void {
     const turns = new Turns();
+    let isDropping = false;
     return (socket) => {
-      const running = this.#slots.flatMap(({ process }) => process ?? []);
-      const able = running.filter(({ isBehind }) => !isBehind);
-      const process = able[turns.next(socket.remoteAddress) % able.length];
-      if (process !== undefined) {
+      const able = this.#slots.filter(({ process }) => process?.isBehind === false);
+      const heard = able.filter(({ isMute }) => !isMute);
+      // If all are mute, the machine is busy.
+      const slots = heard.length > 0 ? heard : able;
+      const process = slots[turns.next(socket.remoteAddress) % slots.length]?.process;
+      if (process === undefined) {
+        // All of them have died just now, or are behind. The peer will try again.
+        socket.destroy();
+        this.#metrics.socketDropped();
+        if (!isDropping) {
+          this.#ports.logger.warn("worker.none", {
+            listener: this.#listeners[listener]?.name ?? "",
+            hint: "new connections are closed: all workers have died (see worker.lost) or have too much to do (more --workers)",
+          });
+        }
+      } else {
         process.sendSocket(listener, socket);
-        return;
       }
-      // All of them have died just now, or are behind. The peer will try again.
-      socket.destroy();
+      isDropping = process === undefined;
     };
   }
 

@@ -26,6 +26,7 @@ export class WorkerMetrics implements FamilyTextSource {
   readonly #source: ReportSource;
   readonly #processMetrics: Pick<ProcessMetrics, "textsWith"> | undefined;
   readonly #lost = new Counter();
+  readonly #socketsDropped = new Counter();
   /** Counters and histograms of workers that are gone. */
   #ended: readonly FamilyReading[] = [];
 
@@ -49,6 +50,17 @@ export class WorkerMetrics implements FamilyTextSource {
       type: "counter",
       collect: () => unlabelled(this.#lost.value),
     });
+    this.registry.add({
+      name: "reachback_server_sockets_dropped_total",
+      help: "Accepted sockets that were closed because no worker could take them.",
+      type: "counter",
+      collect: () => unlabelled(this.#socketsDropped.value),
+    });
+  }
+
+  /** An accepted socket was closed, because no worker could take it. */
+  socketDropped(): void {
+    this.#socketsDropped.add();
   }
 
   /** A worker has died. @param last - What it had said of itself. */

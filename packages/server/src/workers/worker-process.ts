@@ -47,7 +47,7 @@ export class WorkerProcess {
   #isGone = false;
   /** Sent, and not yet in its hands as far as the kernel and Node tell. */
   #waitingMessages = 0;
-  #waitingSockets = 0;
+  readonly #waitingSockets = new Set<Socket>();
 
   constructor(clock: Clock, owner: WorkerProcessOwner) {
     this.#clock = clock;
@@ -61,6 +61,9 @@ export class WorkerProcess {
         if (this.#isGone) return;
         this.#isGone = true;
         for (const answer of [...this.#answers.values()]) answer(undefined);
+        // Node keeps those that it has not sent, and says nothing of them any more.
+        for (const socket of this.#waitingSockets) socket.destroy();
+        this.#waitingSockets.clear();
         owner.exited(how);
         resolve();
       };
@@ -106,14 +109,14 @@ export class WorkerProcess {
 
   /** Whether it takes no more sockets, because too many wait for it. */
   get isBehind(): boolean {
-    return this.#waitingSockets >= WORKER_MAX_WAITING_SOCKETS;
+    return this.#waitingSockets.size >= WORKER_MAX_WAITING_SOCKETS;
   }
 
   send(message: ToWorker): void {
     // A failure is that of the process, which `exit` tells of.
     if (!this.#child.connected) return;
     if (this.#waitingMessages >= WORKER_MAX_WAITING_MESSAGES) {
-      this.#owner.failed(`it has left ${this.#waitingMessages} messages of the primary unread`);
+      this.giveUp(`it has left ${this.#waitingMessages} messages of the primary unread`);
       return;
     }
     this.#waitingMessages++;
@@ -129,27 +132,21 @@ export class WorkerProcess {
       socket.destroy();
       return;
     }
-    this.#waitingSockets++;
+    this.#waitingSockets.add(socket);
     this.#child.send(message, socket, { keepOpen: false }, (error) => {
-      this.#waitingSockets--;
+      this.#waitingSockets.delete(socket);
       if (error !== null) socket.destroy();
     });
   }
 
-  /** Have it tell its agents; resolves with what it holds, or `undefined` if it does not say so in time. */
-  leave(): Promise<number | undefined> {
-    return this.#askHeld("leave");
+  /** Have it tell its agents; resolves when it has, or is late. What it holds, it says by itself. */
+  async leave(): Promise<void> {
+    await this.#ask((request) => ({ type: "leave", request }), WORKER_ANSWER_TIMEOUT_MS);
   }
 
   /** Have it take no more sockets, agents and calls; resolves as {@link leave}. */
-  acceptNoMore(): Promise<number | undefined> {
-    return this.#askHeld("accept-no-more");
-  }
-
-  #askHeld(type: "leave" | "accept-no-more"): Promise<number | undefined> {
-    return this.#ask((request) => ({ type, request }), WORKER_ANSWER_TIMEOUT_MS) as Promise<
-      number | undefined
-    >;
+  async acceptNoMore(): Promise<void> {
+    await this.#ask((request) => ({ type: "accept-no-more", request }), WORKER_ANSWER_TIMEOUT_MS);
   }
 
   /** How it does; `undefined` if it does not say so in time. */
@@ -166,6 +163,11 @@ export class WorkerProcess {
       (request) => ({ type: "profile", request, path, rawQuery }),
       WORKER_PROFILE_TIMEOUT_MS,
     ) as Promise<ProfileAnswer | undefined>;
+  }
+
+  /** End it at once, for this reason. */
+  giveUp(reason: string): void {
+    this.#owner.failed(reason);
   }
 
   kill(): void {

@@ -1,7 +1,13 @@
 import { Backoff } from "@reachback/common";
 import type { CancelTimer, Clock, Logger, Random } from "@reachback/common";
 import type { ReviewedToken } from "../authentication/verdict.ts";
-import { WORKER_RESTART, WORKER_SETTLED_MS, WORKER_START_TIMEOUT_MS } from "../limits.ts";
+import {
+  WORKER_CHECK_INTERVAL_MS,
+  WORKER_MUTE_MS,
+  WORKER_RESTART,
+  WORKER_SETTLED_MS,
+  WORKER_START_TIMEOUT_MS,
+} from "../limits.ts";
 import { writeLine } from "./channel-logger.ts";
 import type { ToWorker, TunnelChange, WorkerReport } from "./messages.ts";
 import { WorkerProcess } from "./worker-process.ts";
@@ -39,6 +45,9 @@ export class WorkerSlot {
   #isEnding = false;
   #heldCount = 0;
   #cancelTimer: CancelTimer | undefined;
+  #cancelCheck: CancelTimer | undefined;
+  #heardAtMs = 0;
+  #isMute = false;
   /** What the process has said last of itself. */
   #lastReport: WorkerReport | undefined;
   /** How its tunnels have come, and which of them drain; by its number for each. */
@@ -60,6 +69,11 @@ export class WorkerSlot {
   /** The process that takes sockets, if there is one now. */
   get process(): WorkerProcess | undefined {
     return this.#hasStarted ? this.#process : undefined;
+  }
+
+  /** Whether it left the last question unanswered. */
+  get isMute(): boolean {
+    return this.#isMute;
   }
 
   get tunnelCount(): number {
@@ -85,7 +99,11 @@ export class WorkerSlot {
     const { process } = this;
     if (process === undefined) return;
     const report = await process.report();
-    if (report !== undefined && process === this.#process) this.#lastReport = report;
+    if (process !== this.#process) return;
+    this.#isMute = report === undefined;
+    if (report === undefined) return;
+    this.#heardAtMs = this.#ports.clock.now();
+    this.#lastReport = report;
   }
 
   /** Start the first worker. @throws what it fails with. */
@@ -105,12 +123,14 @@ export class WorkerSlot {
 
   async leave(): Promise<void> {
     this.#replaceNoMore();
-    this.#setHeld(await this.process?.leave());
+    // One that is slow to say what it holds may hold much.
+    if (this.process !== undefined) this.#setHeld(Math.max(1, this.#heldCount));
+    await this.process?.leave();
   }
 
   async acceptNoMore(): Promise<void> {
     this.#replaceNoMore();
-    this.#setHeld(await this.process?.acceptNoMore());
+    await this.process?.acceptNoMore();
   }
 
   /** End the worker: with a last word for all that is open, at once after `timeoutMs`. */
@@ -135,8 +155,24 @@ export class WorkerSlot {
   #replaceNoMore(): void {
     this.#isStopping = true;
     this.#cancelTimer?.();
+    this.#cancelCheck?.();
     // One that is still starting has nothing to do any more.
     if (!this.#hasStarted) this.#process?.kill();
+  }
+
+  /**
+   * Ask again and again how it does: what it has said last is not old when it dies, and one that says
+   * nothing any more is replaced.
+   */
+  #check(process: WorkerProcess): void {
+    const { clock } = this.#ports;
+    this.#cancelCheck = clock.schedule(WORKER_CHECK_INTERVAL_MS, () => {
+      void this.refresh().then(() => {
+        if (process !== this.#process || this.#isStopping) return;
+        if (clock.now() - this.#heardAtMs < WORKER_MUTE_MS) this.#check(process);
+        else process.giveUp(`it has answered nothing for ${WORKER_MUTE_MS / 1000} s`);
+      });
+    });
   }
 
   #remember(change: TunnelChange): void {
@@ -154,7 +190,7 @@ export class WorkerSlot {
     }
   }
 
-  #setHeld(count = 0): void {
+  #setHeld(count: number): void {
     if (this.#heldCount === count) return;
     this.#heldCount = count;
     this.#owner.heldChanged();
@@ -172,6 +208,9 @@ export class WorkerSlot {
         this.#cancelTimer = clock.schedule(WORKER_SETTLED_MS, () => {
           this.#backoff.reset();
         });
+        this.#heardAtMs = clock.now();
+        this.#isMute = false;
+        this.#check(process);
         logger.info("worker.started", { worker, pid: process.pid });
         this.#owner.workerStarted(this);
         onStarted();
@@ -196,6 +235,7 @@ export class WorkerSlot {
       exited: (how) => {
         cancelDeadline();
         this.#cancelTimer?.();
+        this.#cancelCheck?.();
         const hadStarted = this.#hasStarted;
         this.#process = undefined;
         this.#hasStarted = false;

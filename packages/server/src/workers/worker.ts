@@ -10,7 +10,7 @@ import {
   systemRandom,
   tuneGarbageCollection,
 } from "@reachback/common";
-import type { OpsRequest, OpsRoute, ProcessMetrics } from "@reachback/common";
+import type { Logger, OpsRequest, OpsRoute, ProcessMetrics } from "@reachback/common";
 import type { Backend } from "../backend/backend.ts";
 import { serverProfilingRoutes } from "../ops-listeners.ts";
 import { Server } from "../server.ts";
@@ -114,6 +114,7 @@ class Worker {
   readonly #listeners: readonly SocketListener[];
   readonly #processMetrics: ProcessMetrics;
   readonly #profiling: readonly OpsRoute[];
+  readonly #logger: Logger;
   readonly #neighbours = new Map<number, Neighbour>();
   readonly #tunnels = new Map<Backend, number>();
   #lastTunnel = 0;
@@ -131,6 +132,7 @@ class Worker {
     this.#send = send;
     this.#listeners = listeners;
     this.#processMetrics = processMetrics;
+    this.#logger = logger;
     this.#profiling = serverProfilingRoutes(start.options, { clock: systemClock, logger });
     server.registry.observe({
       backendAdded: (backend) => {
@@ -206,14 +208,10 @@ class Worker {
         this.#answerHeld(message.request);
         return;
       case "report":
-        void this.#report().then((value) => {
-          this.#send({ type: "answer", request: message.request, value });
-        });
+        this.#answer(message.request, this.#report());
         return;
       case "profile":
-        void this.#profile(message.path, message.rawQuery).then((value) => {
-          this.#send({ type: "answer", request: message.request, value });
-        });
+        this.#answer(message.request, this.#profile(message.path, message.rawQuery));
         return;
     }
   }
@@ -226,10 +224,25 @@ class Worker {
   }
 
   #answerHeld(request: number): void {
-    this.#server.onConnectionEnded(() => {
+    const tellHeld = () => {
       this.#send({ type: "held", count: this.#server.heldCount });
-    });
-    this.#send({ type: "answer", request, value: this.#server.heldCount });
+    };
+    this.#server.onConnectionEnded(tellHeld);
+    tellHeld();
+    this.#send({ type: "answer", request, value: undefined });
+  }
+
+  /** Nothing where there is no value: a question that fails costs no connection. */
+  #answer(request: number, value: Promise<unknown>): void {
+    value.then(
+      (known) => {
+        this.#send({ type: "answer", request, value: known });
+      },
+      (error: unknown) => {
+        this.#logger.error("worker.unanswered", error);
+        this.#send({ type: "answer", request, value: undefined });
+      },
+    );
   }
 
   #tell(change: TunnelChange): void {
