@@ -19,11 +19,13 @@ const EXECUTABLES = {
 /** The server or an agent, whose inside can be looked at. */
 export class ProbedProgram implements Inside {
   readonly child: Child;
+  readonly adminPort: number;
   readonly #healthPort: number;
 
-  private constructor(child: Child, healthPort: number) {
+  private constructor(child: Child, healthPort: number, adminPort: number) {
     this.child = child;
     this.#healthPort = healthPort;
+    this.adminPort = adminPort;
   }
 
   /** Start it; resolves when `readyPath` of its health port says so. */
@@ -41,7 +43,7 @@ export class ProbedProgram implements Inside {
       PROBE,
     ]);
     await waitUntil(name, child, () => answersOk(healthPort, readyPath));
-    return new ProbedProgram(child, healthPort);
+    return new ProbedProgram(child, healthPort, adminPort);
   }
 
   async handles(): Promise<Handles> {

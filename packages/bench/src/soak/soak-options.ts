@@ -5,6 +5,8 @@ export interface SoakOptions {
   readonly minutes: number;
   readonly connectionsPerSecond: number;
   readonly seed: number;
+  /** Worker processes of the server. */
+  readonly workers: number;
 }
 
 /** @returns what to print instead of running, for `--help`. @throws {OptionsProblem} */
@@ -24,6 +26,11 @@ export async function parseSoakOptions(argv: readonly string[]): Promise<SoakOpt
       describe: "Connections per second, between rests",
     })
     .option("seed", { number: true, default: 1, describe: "Of what is random in it" })
+    .option("workers", {
+      number: true,
+      default: 1,
+      describe: "Worker processes of the server (Linux only if more than 1)",
+    })
     .alias("help", "h")
     .version(false)
     .detectLocale(false)
@@ -37,9 +44,12 @@ export async function parseSoakOptions(argv: readonly string[]): Promise<SoakOpt
       text = output;
     });
   if (text !== "") return text;
-  const { minutes, rate, seed } = given;
+  const { minutes, rate, seed, workers } = given;
   if (!(minutes >= 3)) throw new OptionsProblem(`--minutes ${minutes}: not a number of 3 or more`);
   if (!(rate > 0)) throw new OptionsProblem(`--rate ${rate}: not a number above 0`);
   if (!Number.isSafeInteger(seed)) throw new OptionsProblem(`--seed ${seed}: not a whole number`);
-  return { minutes, connectionsPerSecond: rate, seed };
+  if (!(Number.isSafeInteger(workers) && workers >= 1)) {
+    throw new OptionsProblem(`--workers ${workers}: not a whole number of 1 or more`);
+  }
+  return { minutes, connectionsPerSecond: rate, seed, workers };
 }

@@ -4,7 +4,9 @@ import { generateCertificates } from "@reachback/cli";
 import type { CertificateSet } from "@reachback/cli";
 import type { ChildProcesses } from "../processes/child-processes.ts";
 import { freePort } from "../processes/free-port.ts";
+import { descendantsOf } from "../processes/process-tree.ts";
 import { ProbedProgram } from "./probed-program.ts";
+import { WorkerInside } from "./worker-inside.ts";
 
 /** Agents that are killed in turn, beside one that is left alone. */
 const MORTAL_AGENTS = 2;
@@ -36,12 +38,22 @@ export class SoakSystem {
     this.clients = clients;
   }
 
-  static async start(children: ChildProcesses, folder: string): Promise<SoakSystem> {
+  /** @param workers - Processes of the server. */
+  static async start(
+    children: ChildProcesses,
+    folder: string,
+    workers: number,
+  ): Promise<SoakSystem> {
     const certificates = await generateCertificates({ outDir: join(folder, "certs") });
     const grpcPath = join(folder, "grpc.sock");
     const connectPath = join(folder, "connect.sock");
     const agentPort = await freePort();
-    const server = await startServer(children, certificates, { grpcPath, connectPath, agentPort });
+    const server = await startServer(children, certificates, {
+      grpcPath,
+      connectPath,
+      agentPort,
+      workers,
+    });
     const startAgentHere = () => startAgent(children, certificates, agentPort);
     const steady = await startAgentHere();
     const mortal: ProbedProgram[] = [];
@@ -51,6 +63,14 @@ export class SoakSystem {
       new Client({ protocol: "http-connect", address: { kind: "unix", path: connectPath } }),
     ];
     return new SoakSystem(children, server, [steady, ...mortal], startAgentHere, clients);
+  }
+
+  /** The server's workers, if it has several. */
+  get workers(): readonly WorkerInside[] {
+    const { child, adminPort } = this.server;
+    return descendantsOf(child.pid).map(
+      (pid, index) => new WorkerInside(index + 1, pid, adminPort),
+    );
   }
 
   get agentCount(): number {
@@ -82,10 +102,17 @@ export class SoakSystem {
 async function startServer(
   children: ChildProcesses,
   { leaves, authorities }: CertificateSet,
-  where: { readonly grpcPath: string; readonly connectPath: string; readonly agentPort: number },
+  where: {
+    readonly grpcPath: string;
+    readonly connectPath: string;
+    readonly agentPort: number;
+    readonly workers: number;
+  },
 ): Promise<ProbedProgram> {
   const { certPath, keyPath } = leaves["agent-server"];
   return ProbedProgram.start(children, "reachback-server", "/livez", (healthPort, adminPort) => [
+    `--workers=${where.workers}`,
+    ...(where.workers > 1 ? ["--enable-profiling"] : []),
     `--uds-name=${where.grpcPath}`,
     "--server-port=0",
     `--frontend=http-connect,unix:${where.connectPath}`,

@@ -56,7 +56,7 @@ export async function runSoak(host: BenchHost): Promise<number> {
       return 0;
     }
     const findings = await withWorkshop(host, async ({ children, folder }) => {
-      const system = await SoakSystem.start(children, folder);
+      const system = await SoakSystem.start(children, folder, options.workers);
       try {
         return await new Soak(options, host, system, folder).run();
       } finally {
@@ -87,6 +87,9 @@ class Soak {
     this.#system = system;
     this.#subjects = [
       new SoakSubject("server", system.server, folder),
+      ...system.workers.map(
+        (worker, index) => new SoakSubject(`worker ${index + 1}`, worker, folder),
+      ),
       new SoakSubject("agent", system.steadyAgent, folder),
       // The clients are to leave nothing either.
       new SoakSubject("clients", insideHere, folder),
@@ -176,7 +179,8 @@ class Soak {
       "CONNECT requests": value("http_connections"),
       "full queues": value('full_receive_channels{service_method="Connect"}'),
       "tunnels too many":
-        value('grpc_connections{service_method="Connect"}') - this.#system.agentCount,
+        value('grpc_connections{service_method="Connect"}') -
+        this.#system.agentCount * this.#options.workers,
     };
   }
 

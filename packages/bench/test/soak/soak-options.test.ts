@@ -8,12 +8,17 @@ describe("parseSoakOptions", () => {
       minutes: 30,
       connectionsPerSecond: 300,
       seed: 1,
+      workers: 1,
     });
-    assert.deepEqual(await parseSoakOptions(["--minutes", "3", "--rate=50", "--seed=7"]), {
-      minutes: 3,
-      connectionsPerSecond: 50,
-      seed: 7,
-    });
+    assert.deepEqual(
+      await parseSoakOptions(["--minutes=3", "--rate=50", "--seed=7", "--workers=4"]),
+      {
+        minutes: 3,
+        connectionsPerSecond: 50,
+        seed: 7,
+        workers: 4,
+      },
+    );
   });
 
   it("explains itself, and refuses what makes no sense", async () => {
@@ -23,6 +28,7 @@ describe("parseSoakOptions", () => {
     await assert.rejects(parseSoakOptions(["--minutes=x"]), /--minutes/);
     await assert.rejects(parseSoakOptions(["--rate=0"]), /--rate 0/);
     await assert.rejects(parseSoakOptions(["--seed=1.5"]), /--seed 1.5/);
+    await assert.rejects(parseSoakOptions(["--workers=0"]), /--workers 0/);
     await assert.rejects(parseSoakOptions(["--hours=1"]), /hours/);
     await assert.rejects(parseSoakOptions(["now"]), /takes no arguments/);
   });

@@ -15,8 +15,10 @@ import { HANDED_QUEUE_BYTES } from "../limits.ts";
 
 /** What the owner of a handed dial is told. */
 export interface HandedDialOwner {
-  /** The neighbour has said how the dial ends. */
+  /** The agent has answered, as the neighbour says. */
   answered(): void;
+  /** The agent has given the dial up without an answer. */
+  dropped(): void;
   /** The connection is done with it. Called once. */
   over(): void;
 }
@@ -103,6 +105,7 @@ export class HandedDial implements GrpcClientHandler, ConnectionTunnel {
         this.#dialResponse(packet);
         return;
       case PacketType.DIAL_CLS:
+        this.#owner.dropped();
         this.#connection.dialDropped();
         return;
       case PacketType.CLOSE_RSP:
@@ -142,14 +145,15 @@ export class HandedDial implements GrpcClientHandler, ConnectionTunnel {
   }
 
   #dialResponse({ error, connectionId }: DialResponsePacket): void {
-    this.#owner.answered();
     if (error === "") {
+      this.#owner.answered();
       this.#connection.dialed(connectionId);
       return;
     }
     const failure = dialFailureOf(error);
     switch (failure.kind) {
       case "refused":
+        this.#owner.answered();
         this.#connection.dialRefused(error);
         return;
       case "limit":

@@ -109,6 +109,9 @@ export class Neighbour {
       answered: () => {
         owner.answered();
       },
+      dropped: () => {
+        owner.dropped();
+      },
       over: () => {
         this.#dials.delete(handed);
         owner.over();
@@ -169,6 +172,8 @@ class NeighbourAgent implements Candidate {
   readonly #health: DialHealth;
   readonly #openedAtMs: number;
   #heldCount = 0;
+  /** Of those, dials that it has not answered. */
+  #waitingCount = 0;
   #isDraining = false;
 
   constructor(agentId: string, identifiers: AgentIdentifiers, neighbour: Neighbour, clock: Clock) {
@@ -181,12 +186,14 @@ class NeighbourAgent implements Candidate {
   }
 
   get standing(): Standing {
-    if (this.#health.state === "failing") return "failing";
+    const { state } = this.#health;
+    // On trial, one dial is enough to find out.
+    if (state === "failing" || (state === "trial" && this.#waitingCount > 0)) return "failing";
     return this.#isDraining ? "draining" : "sound";
   }
 
   get load(): number {
-    return this.#heldCount + this.#health.recentFailures;
+    return this.#waitingCount + this.#health.recentFailures;
   }
 
   get ageMs(): number {
@@ -207,11 +214,22 @@ class NeighbourAgent implements Candidate {
 
   dial(connection: Connection): void {
     this.#heldCount++;
+    this.#waitingCount++;
+    let isWaiting = true;
+    const waitNoMore = () => {
+      if (isWaiting) this.#waitingCount--;
+      isWaiting = false;
+    };
     this.#neighbour.dial(connection, this.agentId, {
       answered: () => {
+        waitNoMore();
         this.#health.answered();
       },
+      dropped: () => {
+        this.#health.dropped();
+      },
       over: () => {
+        waitNoMore();
         this.#heldCount--;
       },
     });

@@ -10,6 +10,28 @@ async function nothingIsLeft(world: HandOverWorld): Promise<void> {
   await until(() => world.first.heldCount === 0 && world.second.heldCount === 0);
 }
 
+describe("an agent of the neighbour that left a dial unanswered", () => {
+  it("is asked one dial when its time is over, and all again once it has answered", async (t) => {
+    const world = await HandOverWorld.start(t);
+    const agent = world.addThere("a");
+    const known = world.first.registry.choose("endpoint:80");
+    assert.ok(known !== undefined);
+    assert.equal(known.standing, "sound");
+    known.dialUnanswered(world.clock.now());
+    assert.equal(known.standing, "failing");
+    world.clock.advance(5_000);
+    assert.equal(known.standing, "sound", "on trial");
+    world.dial();
+    await agent.gets("DIAL_REQ 1");
+    assert.equal(known.standing, "failing", "the dial on trial is not answered yet");
+    agent.answers(1);
+    await until(() => known.standing === "sound");
+    world.dial();
+    await agent.gets("DIAL_REQ 2");
+    assert.equal(known.standing, "sound");
+  });
+});
+
 describe("a dial for an agent that only the neighbour has", () => {
   it("goes there, bytes and ends go both ways, and it counts once", async (t) => {
     const world = await HandOverWorld.start(t);
