@@ -21,7 +21,7 @@ import {
 
 describe("a server with four workers", () => {
   it("is four servers to an agent, and one to everybody else", async (t) => {
-    const server = await startWorkers(t);
+    const server = await startWorkers(t, ["--process-window=1000001"]);
     const agent = await startAgent(t, server.agentPort);
     await isFullMesh(server);
     const endpoint = await startEndpoint(t, (socket) => {
@@ -42,6 +42,7 @@ describe("a server with four workers", () => {
     );
     assert.equal(await valueOf(server, "reachback_server_connection_bytes_total", "to_agent"), 60);
     assert.equal(await valueOf(server, "reachback_server_workers"), WORKERS);
+    assert.equal(await valueOf(server, "reachback_server_window_growth_limit_bytes"), 1_000_001);
     assert.ok((await valueOf(server, "process_resident_memory_bytes")) > 150 * 1024 * 1024);
     const ready = await fetch(`http://127.0.0.1:${server.healthPort}/readyz?verbose`);
     const lines = await ready.text();

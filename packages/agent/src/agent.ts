@@ -88,6 +88,7 @@ export class Agent {
       clock,
       new SharedHostLookup(ports.hostLookup ?? new DnsHostLookup(clock), MAX_LOOKUPS),
     );
+    const budget = new WindowBudget(options.flow.processWindowBytes);
     const connectionPorts: ConnectionPorts = {
       clock,
       metrics,
@@ -100,10 +101,7 @@ export class Agent {
         },
       },
       socketLimits: ENDPOINT_SOCKET,
-      flow: {
-        limits: options.flow.limits,
-        budget: new WindowBudget(options.flow.processWindowBytes),
-      },
+      flow: { limits: options.flow.limits, budget },
       halfCloseTimeoutMs: options.flow.halfCloseTimeoutMs,
     };
     const serverLookup = new DnsHostLookup(clock, {
@@ -130,6 +128,8 @@ export class Agent {
       openServerConnections: () => this.#servers.tunnelCount,
       knownServerCount: () => this.#servers.serverCount,
       openEndpointConnections: () => this.#servers.connectionCount,
+      windowGrowthBytes: () => budget.usedBytes,
+      windowGrowthLimitBytes: () => budget.capacityBytes,
     });
   }
 

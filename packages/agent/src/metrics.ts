@@ -27,6 +27,10 @@ export interface AgentGauges {
   connectedServers(): number;
   knownServerCount(): number;
   openEndpointConnections(): number;
+
+  /** What all receive windows have grown by, and may grow by: `--process-window`. */
+  windowGrowthBytes(): number;
+  windowGrowthLimitBytes(): number;
 }
 
 const UPSTREAM = "konnectivity_network_proxy_agent_";
@@ -205,6 +209,18 @@ export class AgentMetrics {
       help: "Current number of open endpoint connections.",
       type: "gauge",
       collect: () => unlabelled(this.#gauges.openEndpointConnections?.() ?? 0),
+    });
+    registry.add({
+      name: `${OWN}window_growth_bytes`,
+      help: "What receive windows have grown by beyond their first size, all together. At its limit no window grows.",
+      type: "gauge",
+      collect: () => unlabelled(this.#gauges.windowGrowthBytes?.() ?? 0),
+    });
+    registry.add({
+      name: `${OWN}window_growth_limit_bytes`,
+      help: "What they may grow by, all together: --process-window.",
+      type: "gauge",
+      collect: () => unlabelled(this.#gauges.windowGrowthLimitBytes?.() ?? 0),
     });
   }
 

@@ -77,6 +77,8 @@ describe("AgentMetrics", () => {
       "reachback_agent_connection_bytes_total from_endpoint 0",
       "reachback_agent_connection_bytes_total to_endpoint 0",
       "reachback_agent_connections_opened_total  0",
+      "reachback_agent_window_growth_bytes  0",
+      "reachback_agent_window_growth_limit_bytes  0",
     ]);
   });
 

@@ -323,6 +323,13 @@ describe("validation of the agent's flags", () => {
     ]);
   });
 
+  it("refuses a connection's window below the first one, which peers use unasked", async () => {
+    assert.deepEqual(await problemsOf("--connection-window=1Ki"), [
+      "connection-window must be >= 64Ki, got 1Ki; 0 means an eighth of the memory limit",
+    ]);
+    assert.equal((await optionsFor("--connection-window=64Ki")).flow.limits.maxBytes, 65536);
+  });
+
   it("refuses names that cannot be sent", async () => {
     for (const id of ["a\nb", " a", "a ", "\u00fc", "a\u0000b", "\u65e5"]) {
       const problems = await problemsOf(`--agent-id=${id}`, `--agent-identifiers=host=${id}`);

@@ -156,7 +156,7 @@ export {
 } from "./carrier/extensions.ts";
 export type { Extension } from "./carrier/extensions.ts";
 export { FLOW_CONTROL_VIOLATED, HALF_CLOSE_TIMEOUT } from "./flow/end-texts.ts";
-export { FLOW_FLAGS, resolveFlowOptions } from "./flow/flow-flags.ts";
+export { FLOW_FLAGS, resolveFlowOptions, windowProblems } from "./flow/flow-flags.ts";
 export type { FlowOptions } from "./flow/flow-flags.ts";
 export type { Flow, FlowLimits, FlowOwner } from "./flow/flow.ts";
 export { TunnelFlows } from "./flow/tunnel-flows.ts";

@@ -58,6 +58,10 @@ export interface ServerGauges {
 
   /** Streams by method whose reading waits for a full queue. */
   fullReceiveChannels(): ReadonlyMap<ServiceMethod, number>;
+
+  /** What all receive windows have grown by, and may grow by: `--process-window`. */
+  windowGrowthBytes(): number;
+  windowGrowthLimitBytes(): number;
 }
 
 const UPSTREAM = "konnectivity_network_proxy_server_";
@@ -304,6 +308,18 @@ export class ServerMetrics {
       help: "Number of current connections blocked by a full receive channel, partitioned by service method.",
       type: "gauge",
       collect: () => seriesBy("service_method", this.#gauges.fullReceiveChannels?.()),
+    });
+    registry.add({
+      name: `${OWN}window_growth_bytes`,
+      help: "What receive windows have grown by beyond their first size, all together. At its limit no window grows.",
+      type: "gauge",
+      collect: () => unlabelled(this.#gauges.windowGrowthBytes?.() ?? 0),
+    });
+    registry.add({
+      name: `${OWN}window_growth_limit_bytes`,
+      help: "What they may grow by, all together: --process-window.",
+      type: "gauge",
+      collect: () => unlabelled(this.#gauges.windowGrowthLimitBytes?.() ?? 0),
     });
   }
 

@@ -337,6 +337,7 @@ export class Server {
 
   #provideGauges(): void {
     const { registry } = this;
+    const { budget } = this.flowPorts;
     this.#metrics.gauges({
       grpcConnections: () =>
         new Map([
@@ -349,6 +350,8 @@ export class Server {
       readyBackends: () => registry.keyCounts(),
       readyBackendConnections: () => registry.agentCount(),
       fullReceiveChannels: () => new Map([["Connect", registry.pausedCount()]]),
+      windowGrowthBytes: () => budget.usedBytes,
+      windowGrowthLimitBytes: () => budget.capacityBytes,
     });
   }
 }

@@ -416,6 +416,16 @@ describe("validation of the server's flags", () => {
     ]);
   });
 
+  it("refuses a connection's window below the first one, which peers use unasked", async () => {
+    assert.deepEqual(await problemsOf(...UDS, "--connection-window=65535"), [
+      "connection-window must be >= 64Ki, got 65535; 0 means an eighth of the memory limit",
+    ]);
+    assert.equal(
+      (await optionsFor(...UDS, "--connection-window=64Ki")).flow.limits.maxBytes,
+      65536,
+    );
+  });
+
   it("refuses negative limits and holds", async () => {
     const limits = [
       "max-pending-dials",

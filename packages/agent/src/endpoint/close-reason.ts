@@ -21,3 +21,12 @@ export type CloseReason =
   | "half_close_timeout"
   | "protocol_error"
   | "tunnel_lost";
+
+/** What to look at when the agent cuts a connection by its own decision: such an end is warned of. */
+export const CUT_HINTS: Partial<Record<CloseReason, string>> = {
+  endpoint_stalled: "the connection was closing and the endpoint took nothing: is it stuck?",
+  slow_consumer: "the endpoint took nothing while the server waited: see --stall-timeout",
+  half_close_timeout:
+    "the client had finished and the endpoint was silent: see --half-close-timeout",
+  protocol_error: "the server broke the protocol: which version is it?",
+};

@@ -1,5 +1,6 @@
 import type { ConnectionId, DialId, Logger } from "@reachback/common";
 import type { AgentMetrics } from "../metrics.ts";
+import { CUT_HINTS } from "./close-reason.ts";
 import type { CloseReason } from "./close-reason.ts";
 import type { DialError } from "./dial-error.ts";
 
@@ -54,14 +55,17 @@ export class ConnectionRecord {
   closed(reason: CloseReason, error: string): void {
     const { metrics, logger } = this.#ports;
     metrics.connectionClosed(reason);
-    if (!logger.debugEnabled) return;
-    logger.debug("connection.closed", {
+    const hint = CUT_HINTS[reason];
+    if (hint === undefined && !logger.debugEnabled) return;
+    const fields = {
       ...this.#logFields(),
       reason,
       ...(error === "" ? {} : { error }),
       bytesToEndpoint: this.#bytesToEndpoint,
       bytesFromEndpoint: this.#bytesFromEndpoint,
-    });
+    };
+    if (hint === undefined) logger.debug("connection.closed", fields);
+    else logger.warn("connection.closed", { ...fields, hint });
   }
 
   #logFields(): Record<string, string> {

@@ -5,6 +5,7 @@ import {
   InvalidValueError,
   missingFileText,
   tlsPathProblems,
+  windowProblems,
 } from "@reachback/common";
 import type { FileExists, ParsedFlags } from "@reachback/common";
 import type { AGENT_FLAGS } from "./agent-flags.ts";
@@ -22,13 +23,15 @@ const MAX_ALPN_BYTES = 255;
  * Everything that is wrong with the flags of an agent: upstream's checks, in its order and words,
  * then our own.
  */
-export function agentFlagProblems({ values }: AgentFlags, fileExists: FileExists): string[] {
+export function agentFlagProblems(flags: AgentFlags, fileExists: FileExists): string[] {
+  const { values } = flags;
   return [
     ...upstreamProblems(values, fileExists),
     ...portRangeProblems(values),
     ...alpnProblems(values),
     ...metadataProblems(values),
     ...durationProblems(values),
+    ...windowProblems(flags),
     ...serverFlagProblems(values),
     ...leaseProblems(values),
   ].map((problem) => `${PREFIX} ${problem}`);

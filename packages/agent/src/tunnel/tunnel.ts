@@ -91,6 +91,8 @@ export class Tunnel implements GrpcClientHandler, ConnectionTunnel {
   }
 
   get canHoldMore(): boolean {
+    // A server that counts credit is never held up, and a look at everybody costs much.
+    if (this.#flows?.hasCredit === true) return true;
     let queuedBytes = 0;
     for (const { queuedBytes: bytes } of this.#all) queuedBytes += bytes;
     return queuedBytes <= MAX_QUEUED_BYTES;

@@ -9,6 +9,7 @@ import { MetricRegistry, PacketType, silentLogger } from "@reachback/common";
 import type { ConnectionId, DialId, Extension } from "@reachback/common";
 import { ManualClock, readExposition } from "@reachback/common/testing";
 import { until } from "../../../../test/support/cluster.ts";
+import { EndpointConnection } from "../../src/endpoint/endpoint-connection.ts";
 import { AgentMetrics } from "../../src/metrics.ts";
 import { Tunnel } from "../../src/tunnel/tunnel.ts";
 import { FakeCarrier } from "../tunnel/fake-carrier.ts";
@@ -287,6 +288,14 @@ describe("flow control at the agent", () => {
     endpoint.resume();
     await until(() => fate.isReset);
     await assertOver("protocol_error");
+  });
+
+  it("does not look at what all connections hold whenever one is closed", async (t) => {
+    const { closeRequest, carrier } = await open(t);
+    const looks = t.mock.getter(EndpointConnection.prototype, "queuedBytes");
+    closeRequest();
+    await until(() => carrier.sent.includes("CLOSE_RSP 1"));
+    assert.equal(looks.mock.callCount(), 0);
   });
 
   it("stops reading the endpoint without credit, and holds little of it", async (t) => {

@@ -28,7 +28,7 @@ export const FLOW_FLAGS = {
     type: byteSizeType,
     default: 0,
     group,
-    help: "Most that may be under way to this end in one connection, which a slow reader can make it hold. 0: an eighth of the memory limit, at most 64Mi.",
+    help: "Most that may be under way to this end in one connection, which a slow reader can make it hold; at least 64Ki. 0: an eighth of the memory limit, at most 64Mi.",
   },
   "tunnel-window": {
     type: byteSizeType,
@@ -55,6 +55,17 @@ export const FLOW_FLAGS = {
     help: "Time of silence after which a connection is reset that one side has finished and the other has not. 0: never.",
   },
 } as const satisfies FlagTable;
+
+/** What is wrong with sizes among {@link FLOW_FLAGS}. */
+export function windowProblems({ values }: ParsedFlags<typeof FLOW_FLAGS>): string[] {
+  const bytes = values["connection-window"];
+  if (bytes === 0 || bytes >= INITIAL_WINDOW_BYTES) return [];
+  // The peer uses its first window without being told.
+  const least = byteSizeType.format(INITIAL_WINDOW_BYTES);
+  return [
+    `connection-window must be >= ${least}, got ${byteSizeType.format(bytes)}; 0 means an eighth of the memory limit`,
+  ];
+}
 
 /** What {@link FLOW_FLAGS} say. */
 export interface FlowOptions {

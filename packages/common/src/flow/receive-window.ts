@@ -86,10 +86,6 @@ export class ReceiveWindow {
     this.#grantedBytes = limits.initialBytes;
   }
 
-  get windowBytes(): number {
-    return this.#windowBytes;
-  }
-
   /** Bytes received and not yet taken. */
   get waitingBytes(): number {
     return this.#receivedBytes - this.#takenBytes;

@@ -24,6 +24,13 @@ export type CloseReason =
   | "half_close_timeout"
   | "shutdown";
 
+/** What to look at when the server cuts a connection by its own decision: such an end is warned of. */
+export const CUT_HINTS: Partial<Record<CloseReason, string>> = {
+  protocol_error: "a peer broke the protocol: which programs and versions are at both ends?",
+  slow_consumer: "the client took nothing while its agent waited: see --stall-timeout",
+  half_close_timeout: "one side had finished and the other was silent: see --half-close-timeout",
+};
+
 /**
  * What a frontend is told when a tunnel ends under its connection. Upstream says nothing there,
  * which looks like an orderly end; Go clients ignore the text.

@@ -1,5 +1,6 @@
 import type { Clock, ConnectionId, DialId, Logger } from "@reachback/common";
 import type { DialFailureReason, ServerMetrics } from "../metrics.ts";
+import { CUT_HINTS } from "./close-reason.ts";
 import type { CloseReason } from "./close-reason.ts";
 
 export interface RecordPorts {
@@ -60,14 +61,17 @@ export class ConnectionRecord {
   closed(reason: CloseReason, error: string): void {
     const { clock, metrics, logger } = this.#ports;
     metrics.connectionClosed(reason, (clock.now() - this.#openedAtMs) / 1000);
-    if (!logger.debugEnabled) return;
-    logger.debug("connection.closed", {
+    const hint = CUT_HINTS[reason];
+    if (hint === undefined && !logger.debugEnabled) return;
+    const fields = {
       ...this.#logFields(),
       reason,
       ...(error === "" ? {} : { error }),
       bytesToAgent: this.#bytesToAgent,
       bytesFromAgent: this.#bytesFromAgent,
-    });
+    };
+    if (hint === undefined) logger.debug("connection.closed", fields);
+    else logger.warn("connection.closed", { ...fields, hint });
   }
 
   #logFields(): Record<string, string> {

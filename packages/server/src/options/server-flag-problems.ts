@@ -4,6 +4,7 @@ import {
   isSupportedCipherSuite,
   missingFileText,
   tlsPathProblems,
+  windowProblems,
 } from "@reachback/common";
 import type { FileExists, ParsedFlags } from "@reachback/common";
 import { MAX_WORKERS } from "../limits.ts";
@@ -27,7 +28,8 @@ const FIRST_UNRESERVED_PORT = 1_024;
  * Everything that is wrong with the flags of a server: upstream's checks, in its order and words,
  * then our own.
  */
-export function serverFlagProblems({ values }: ServerFlags, fileExists: FileExists): string[] {
+export function serverFlagProblems(flags: ServerFlags, fileExists: FileExists): string[] {
+  const { values } = flags;
   const problems = [
     ...upstreamProblems(values, fileExists),
     ...frontendProblems(values),
@@ -35,6 +37,7 @@ export function serverFlagProblems({ values }: ServerFlags, fileExists: FileExis
     ...negativeDurationProblems(values),
     ...negativeLimitProblems(values),
     ...keepaliveTimeoutProblems(values),
+    ...windowProblems(flags),
     ...workersProblems(values),
     ...readyStrategiesProblems(values["ready-strategies"]),
     ...reviewProblems(values),

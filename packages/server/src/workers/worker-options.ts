@@ -12,7 +12,11 @@ export function optionsOfWorker(options: ServerOptions, slot: number): ServerOpt
     ...options,
     serverId: `${options.serverId}-${slot}`,
     serverCount: options.serverCount * workers,
-    flow: { ...flow, processWindowBytes: Math.ceil(flow.processWindowBytes / workers) },
+    // The shares add up to exactly what there is.
+    flow: {
+      ...flow,
+      processWindowBytes: Math.floor((flow.processWindowBytes + slot - 1) / workers),
+    },
     tokenAuthentication:
       tokenAuthentication === undefined
         ? undefined
