@@ -118,6 +118,7 @@ async function flagProblems(container: Container): Promise<string[]> {
   const flags = await parseFlags(SERVER_FLAGS, { argv: args, env, onDeprecated });
   const socketFolder = flags.values["uds-name"].replace(/\/[^/]*$/, "");
   assert.ok(socketFolder === "" || isMounted(socketFolder), socketFolder);
+  assert.ok(isMounted("/tmp"), "--workers needs a folder for sockets");
   return serverFlagProblems(flags, isMounted);
 }
 

@@ -139,6 +139,10 @@ function mountsOf({ name: pod, spec }: Workload, container: Container, node: Nod
   const mounts = (container.volumeMounts ?? []).map(({ name, mountPath, readOnly }) => {
     const volume = spec.volumes?.find((candidate) => candidate.name === name);
     if (volume === undefined) throw new Error(`${pod} has no volume ${name}`);
+    if (volume.emptyDir !== undefined) {
+      const { sizeLimit = "0" } = volume.emptyDir;
+      return `--tmpfs=${mountPath}:mode=0777,size=${sizeLimit.replace(/i$/, "")}`;
+    }
     const source = sourceOf(volume, join(node.root, "var/lib/kubelet", pod, name), node);
     return `--volume=${source}:${mountPath}${readOnly === true ? ":ro" : ""}`;
   });

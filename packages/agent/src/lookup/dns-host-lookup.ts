@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { Resolver } from "node:dns/promises";
+import { isIPv4, isIPv6 } from "node:net";
 import type { Clock } from "@reachback/common";
 import { LookupError } from "./host-lookup.ts";
 import type { HostLookup, LookupFailure } from "./host-lookup.ts";
@@ -26,6 +27,9 @@ const TRIES = 3;
 /** How long one family of addresses waits for the other: RFC 8305's "resolution delay". */
 const OTHER_FAMILY_MS = 50;
 
+/** The same where all addresses are wanted: enough for a second name server after a mute one. */
+const ALL_FAMILIES_MS = 2_000;
+
 /** Kubernetes rewrites both files in the life of a pod; Go's programs look as often. */
 const FILES_VALID_MS = 5_000;
 
@@ -36,11 +40,10 @@ const FAILURES: Readonly<Record<string, LookupFailure>> = {
   ETIMEOUT: "timeout",
 };
 
+/** The addresses of each family, one at least; `undefined` for a family that could not be learned. */
 export interface AllAddresses {
-  /** At least one. */
-  readonly addresses: readonly string[];
-  /** Whether there are no others: false if one family could not be learned. */
-  readonly isComplete: boolean;
+  readonly v4: readonly string[] | undefined;
+  readonly v6: readonly string[] | undefined;
 }
 
 /**
@@ -66,24 +69,32 @@ export class DnsHostLookup implements HostLookup {
 
   /** The first addresses that are known: one family does not wait long for the other. */
   async lookup(name: string, signal: AbortSignal): Promise<readonly string[]> {
-    return (await this.#lookup(name, OTHER_FAMILY_MS, signal)).addresses;
+    signal.throwIfAborted();
+    const listed = this.#listed(name);
+    if (listed !== undefined) return listed;
+    const { v4 = [], v6 = [] } = await this.#resolve(name, OTHER_FAMILY_MS, signal);
+    return interleaved(v4, v6);
   }
 
   /**
-   * Every address of `name`, of both families.
+   * Every address of `name`, of both families. One that has answered waits two seconds for the other.
    *
    * @throws {LookupError}, or `signal`'s reason when it aborts.
    */
-  lookupAll(name: string, signal: AbortSignal): Promise<AllAddresses> {
-    return this.#lookup(name, Number.POSITIVE_INFINITY, signal);
+  async lookupAll(name: string, signal: AbortSignal): Promise<AllAddresses> {
+    signal.throwIfAborted();
+    const listed = this.#listed(name);
+    if (listed === undefined) return this.#resolve(name, ALL_FAMILIES_MS, signal);
+    return { v4: listed.filter(isIPv4), v6: listed.filter(isIPv6) };
   }
 
-  async #lookup(name: string, otherFamilyMs: number, signal: AbortSignal): Promise<AllAddresses> {
-    signal.throwIfAborted();
+  /** What the hosts file says. */
+  #listed(name: string): readonly string[] | undefined {
     this.#readFiles();
-    const listed = this.#hosts.get(hostsKey(name));
-    if (listed !== undefined) return { addresses: listed, isComplete: true };
+    return this.#hosts.get(hostsKey(name));
+  }
 
+  async #resolve(name: string, otherFamilyMs: number, signal: AbortSignal): Promise<AllAddresses> {
     // One for each look-up, so that it can be given up alone. It costs 20 microseconds.
     const resolver = new Resolver({ timeout: TRY_MS, tries: TRIES });
     if (this.#options.servers !== undefined) resolver.setServers(this.#options.servers);
@@ -123,46 +134,53 @@ export class DnsHostLookup implements HostLookup {
     otherFamilyMs: number,
   ): Promise<AllAddresses | LookupError> {
     return new Promise((resolve) => {
-      const found: [v4: readonly string[], v6: readonly string[]] = [[], []];
+      const found: Record<"v4" | "v6", readonly string[] | undefined> = {
+        v4: undefined,
+        v6: undefined,
+      };
       let failure: LookupError | undefined;
       let answers = 0;
       let cancelDelay: (() => void) | undefined;
       const finish = () => {
         cancelDelay?.();
-        const addresses = interleaved(...found);
+        const { v4 = [], v6 = [] } = found;
         resolve(
-          addresses.length === 0
+          v4.length + v6.length === 0
             ? (failure ?? new LookupError("not-found", `${name} has no address`))
-            : { addresses, isComplete: answers === 2 && failure === undefined },
+            : { ...found },
         );
       };
-      const answered = (family: 0 | 1, addresses: readonly string[]) => {
+      const answered = (family: "v4" | "v6", addresses: readonly string[] | undefined) => {
         answers++;
         found[family] = addresses;
         if (answers === 2) finish();
-        else if (addresses.length > 0 && Number.isFinite(otherFamilyMs)) {
+        else if (addresses !== undefined && addresses.length > 0) {
           cancelDelay = this.#clock.schedule(otherFamilyMs, finish);
         }
       };
-      const failed = (family: 0 | 1, error: unknown) => {
+      const failed = (family: "v4" | "v6", error: unknown) => {
         const reason = lookupErrorFrom(error);
-        if (reason.failure !== "not-found") failure ??= reason;
-        answered(family, []);
+        if (reason.failure === "not-found") {
+          answered(family, []);
+          return;
+        }
+        failure ??= reason;
+        answered(family, undefined);
       };
       resolver.resolve4(name).then(
         (addresses) => {
-          answered(0, addresses);
+          answered("v4", addresses);
         },
         (error: unknown) => {
-          failed(0, error);
+          failed("v4", error);
         },
       );
       resolver.resolve6(name).then(
         (addresses) => {
-          answered(1, addresses);
+          answered("v6", addresses);
         },
         (error: unknown) => {
-          failed(1, error);
+          failed("v6", error);
         },
       );
     });

@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
 import type { CancelTimer, Clock, Logger, Random } from "@reachback/common";
 import { MAX_SERVER_ADDRESSES, SERVER_LOOKUP_TIMEOUT_MS, SUSPECT_LOOKUP_MS } from "../limits.ts";
-import type { DnsHostLookup } from "../lookup/dns-host-lookup.ts";
+import type { AllAddresses, DnsHostLookup } from "../lookup/dns-host-lookup.ts";
 import type { AddressSource } from "./address-source.ts";
 import type { ServerAddress } from "./server-address.ts";
 
@@ -20,7 +20,8 @@ const JITTER = 0.1;
  * itself.
  *
  * What is known outlives every failure to learn more: a name server that is away, or a name without
- * any address, takes no server away. An answer for one address family alone adds to what is known.
+ * any address, takes no server away. So it is with each address family alone: a resolver that fails
+ * for one of them, be it for ever, keeps nobody from following the other.
  */
 export class DnsAddresses implements AddressSource {
   readonly isShared = false;
@@ -78,7 +79,12 @@ class WatchedName {
   readonly #intervalMs: number;
   readonly #ports: DnsAddressesPorts;
   readonly #onChange: () => void;
-  /** Sorted: name servers turn their answers round. */
+  /** What each family had when it was last learned. */
+  #families: { readonly v4: readonly string[]; readonly v6: readonly string[] } = {
+    v4: [],
+    v6: [],
+  };
+  /** All of them, sorted: name servers turn their answers round. */
   #hosts: readonly string[] = [];
   #lookup: AbortController | undefined;
   #lookedAtMs = Number.NEGATIVE_INFINITY;
@@ -133,8 +139,8 @@ class WatchedName {
       abort.abort(new Error("no answer in time"));
     });
     try {
-      const { addresses, isComplete } = await lookup.lookupAll(this.#host.host, abort.signal);
-      if (!this.#isStopped) this.#found(addresses, isComplete);
+      const found = await lookup.lookupAll(this.#host.host, abort.signal);
+      if (!this.#isStopped) this.#found(found);
     } catch (error) {
       if (!this.#isStopped) {
         logger.warn("servers.lookup_failed", {
@@ -151,12 +157,11 @@ class WatchedName {
     }
   }
 
-  #found(addresses: readonly string[], isComplete: boolean): void {
-    const hosts = new Set(isComplete ? addresses : [...this.#hosts, ...addresses]);
-    const isSame =
-      hosts.size === this.#hosts.length && this.#hosts.every((host) => hosts.has(host));
-    if (isSame) return;
-    this.#hosts = [...hosts].sort();
+  #found({ v4 = this.#families.v4, v6 = this.#families.v6 }: AllAddresses): void {
+    this.#families = { v4, v6 };
+    const hosts = [...new Set([...v4, ...v6])].sort();
+    if (hosts.join() === this.#hosts.join()) return;
+    this.#hosts = hosts;
     this.#onChange();
   }
 

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import type { TestContext } from "node:test";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { systemClock } from "@reachback/common";
 import { ManualClock } from "@reachback/common/testing";
 import type { Clock } from "@reachback/common";
@@ -185,8 +186,8 @@ describe("DnsHostLookup, asked for all addresses,", () => {
     const { lookup } = await setup(t, { node1: { v4: ["10.0.0.1"], v6: [FULL] } });
     const { signal } = new AbortController();
     assert.deepEqual(await lookup.lookupAll("node1", signal), {
-      addresses: ["10.0.0.1", "2001:db8::1"],
-      isComplete: true,
+      v4: ["10.0.0.1"],
+      v6: ["2001:db8::1"],
     });
   });
 
@@ -197,16 +198,25 @@ describe("DnsHostLookup, asked for all addresses,", () => {
     });
     const { signal } = new AbortController();
     const half = await lookup.lookupAll("half", signal);
-    assert.deepEqual(half, { addresses: ["10.0.0.1"], isComplete: false });
+    assert.deepEqual(half, { v4: ["10.0.0.1"], v6: undefined });
     const alone = await lookup.lookupAll("alone", signal);
-    assert.deepEqual(alone, { addresses: ["10.0.0.2"], isComplete: true });
+    assert.deepEqual(alone, { v4: ["10.0.0.2"], v6: [] });
+  });
+
+  it("has what one family says two seconds later when nobody answers for the other", async (t) => {
+    const clock = new ManualClock();
+    const { lookup } = await setup(t, { half: { v4: ["10.0.0.1"], v6: "mute" } }, { clock });
+    const all = lookup.lookupAll("half", new AbortController().signal);
+    while (clock.pendingTimers === 0) await nextTurn();
+    clock.advance(2_000);
+    assert.deepEqual(await all, { v4: ["10.0.0.1"], v6: undefined });
   });
 
   it("takes the hosts file for the whole truth", async (t) => {
-    const { lookup, server } = await setup(t, {}, { hosts: "10.0.0.7 node1" });
+    const { lookup, server } = await setup(t, {}, { hosts: "10.0.0.7 node1\n::7 node1" });
     assert.deepEqual(await lookup.lookupAll("node1", new AbortController().signal), {
-      addresses: ["10.0.0.7"],
-      isComplete: true,
+      v4: ["10.0.0.7"],
+      v6: ["::7"],
     });
     assert.deepEqual(server.questions, []);
   });

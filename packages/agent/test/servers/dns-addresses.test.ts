@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { isIPv4, isIPv6 } from "node:net";
 import { describe, it } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { ManualClock, RecordingLogger, SeededRandom } from "@reachback/common/testing";
@@ -33,7 +34,7 @@ function setup(hosts: readonly string[] = ["servers"]) {
               });
             });
           }
-          return "isComplete" in answer ? answer : { addresses: answer, isComplete: true };
+          return "v4" in answer ? answer : { v4: answer.filter(isIPv4), v6: answer.filter(isIPv6) };
         },
       },
     },
@@ -109,13 +110,30 @@ describe("the addresses of servers in DNS", () => {
     assert.deepEqual(current(), ["10.0.0.2 servers"]);
   });
 
-  it("are only added to when one family could not be learned", async () => {
+  it("are replaced in the family that answered, and kept in the one that could not be learned", async () => {
     const { answers, start, pass, current } = setup();
     answers["servers"] = ["10.0.0.1", "fd00::1"];
     await start();
-    answers["servers"] = { addresses: ["10.0.0.2"], isComplete: false };
+    answers["servers"] = { v4: ["10.0.0.2"], v6: undefined };
     await pass(INTERVAL_MS);
-    assert.deepEqual(current(), ["10.0.0.1 servers", "10.0.0.2 servers", "fd00::1 servers"]);
+    assert.deepEqual(current(), ["10.0.0.2 servers", "fd00::1 servers"]);
+    answers["servers"] = { v4: undefined, v6: ["fd00::2"] };
+    await pass(INTERVAL_MS);
+    assert.deepEqual(current(), ["10.0.0.2 servers", "fd00::2 servers"]);
+    answers["servers"] = { v4: [], v6: ["fd00::2"] };
+    await pass(INTERVAL_MS);
+    assert.deepEqual(current(), ["fd00::2 servers"]);
+  });
+
+  it("follow the servers where one family has never been learned", async () => {
+    const { answers, start, pass, current, changes } = setup();
+    for (let generation = 1; generation <= 3; generation++) {
+      answers["servers"] = { v4: [`10.0.0.${generation}`], v6: undefined };
+      if (generation === 1) await start();
+      else await pass(INTERVAL_MS);
+      assert.deepEqual(current(), [`10.0.0.${generation} servers`]);
+    }
+    assert.equal(changes(), 3);
   });
 
   it("are looked up at once, but not more than once a second, when a server is suspect", async () => {

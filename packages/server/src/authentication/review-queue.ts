@@ -120,9 +120,8 @@ export class ReviewQueue {
   /** Somebody else has had a token reviewed: whoever waits for that waits no longer. */
   learn({ hash, verdict }: ReviewedToken): void {
     const review = this.#reviews.get(hash);
-    // One that is under way is about to say the same.
-    if (review === undefined || !(this.#queued.has(review) || this.#again.has(review))) return;
-    this.#finish(review, verdict);
+    if (review === undefined) return;
+    for (const waiter of [...review.waiters]) this.#settle(review, waiter, verdict);
   }
 
   /** Turn away all who wait, and those to come. */
@@ -142,7 +141,7 @@ export class ReviewQueue {
     if (!review.waiters.delete(waiter)) return;
     waiter.cancelTimer();
     this.#waitingCount--;
-    // One that is under way is not lost: its verdict is remembered.
+    // One that is under way goes on: its verdict is remembered, and agents may come that wait for it.
     if (review.waiters.size > 0) return;
     if (this.#queued.delete(review) || this.#again.delete(review)) {
       this.#reviews.delete(review.hash);

@@ -34,8 +34,9 @@ export interface ServerIdentity {
 
 export interface ConnectOptions extends ServerIdentity {
   /**
-   * Tunnels that one identity, the common name of a client certificate, may have; 0 for no limit.
-   * Agents without a certificate are one identity.
+   * Tunnels that one identity may have; 0 for no limit. It is the common name of the client
+   * certificate, without one the token's user, which agents usually share. Agents without either
+   * are one identity.
    */
   readonly maxTunnelsPerIdentity: number;
   /** Processes that each have this limit. */

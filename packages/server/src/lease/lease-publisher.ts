@@ -8,7 +8,7 @@ import {
   microTime,
   recordOf,
 } from "@reachback/common";
-import type { ApiRequest, CancelTimer } from "@reachback/common";
+import type { CancelTimer } from "@reachback/common";
 import type { LeaseOptions, LeasePorts } from "./lease-ports.ts";
 
 /** Upstream's figures: how long a lease stands, and when it is renewed. */
@@ -20,8 +20,8 @@ const RETRY = { initialMs: 200, capMs: 7_000, factor: 2, jitter: 0.1 };
 /** So that there is time for another attempt before the lease ends. */
 const REQUEST_TIMEOUT_MS = 5_000;
 
-/** For the last word; the lease ends by itself soon after anyway. */
-const DELETE_TIMEOUT_MS = 2_000;
+/** For the last words; the lease ends by itself soon after anyway. */
+const STOP_TIMEOUT_MS = 2_000;
 
 /** A lease that somebody else has changed meanwhile is read and written again so often at once. */
 const MAX_CONFLICTS = 5;
@@ -31,11 +31,16 @@ export class LeasePublisher {
   readonly #options: LeaseOptions;
   readonly #ports: LeasePorts;
   readonly #backoff: Backoff;
+  /** Nothing is read any more, and no further write begun. */
   readonly #stopping = new AbortController();
+  /** The time to stop is over. */
+  readonly #givingUp = new AbortController();
   /** The lease as the apiserver last gave it, with what others may have added to it. */
   #lease: Readonly<Record<string, unknown>> | undefined;
   #isPublished = false;
   #cancelTimer: CancelTimer | undefined;
+  /** Ends with what is being written; never rejects. */
+  #renewal: Promise<void> = Promise.resolve();
 
   constructor(options: LeaseOptions, ports: LeasePorts) {
     this.#options = options;
@@ -44,23 +49,34 @@ export class LeasePublisher {
   }
 
   start(): void {
-    void this.#renew();
+    this.#renewal = this.#renew();
   }
 
   /** Remove the lease, in two seconds at most. Never rejects. */
   async stop(): Promise<void> {
     this.#cancelTimer?.();
     this.#stopping.abort(new Error("the server is stopping"));
-    if (this.#lease === undefined) return;
-    const { uid, resourceVersion } = leaseFrom(this.#lease);
-    try {
-      await this.#ports.kubernetes.request({
-        method: "DELETE",
-        path: this.#path,
-        // If it was written since, then by another server of this id, whose lease it is now.
-        body: { preconditions: { uid, resourceVersion } },
-        timeoutMs: DELETE_TIMEOUT_MS,
+    let cancelTimeout: CancelTimer = () => undefined;
+    // A request that waits for its credentials does not see that it is given up.
+    const timeout = new Promise<void>((resolve) => {
+      cancelTimeout = this.#ports.clock.schedule(STOP_TIMEOUT_MS, () => {
+        this.#givingUp.abort(new Error(`no answer within ${STOP_TIMEOUT_MS / 1000} s`));
+        resolve();
       });
+    });
+    // What is being written may have been done already. Only the answer says how to delete that.
+    await Promise.race([this.#renewal.then(() => this.#delete()), timeout]);
+    cancelTimeout();
+  }
+
+  /** Never rejects. */
+  async #delete(): Promise<void> {
+    try {
+      this.#givingUp.signal.throwIfAborted();
+      if (this.#lease === undefined) return;
+      const { uid, resourceVersion } = leaseFrom(this.#lease);
+      // If it was written since, then by another server of this id, whose lease it is now.
+      await this.#write("DELETE", this.#path, { preconditions: { uid, resourceVersion } });
     } catch (error) {
       if (error instanceof ApiError && (error.status === 404 || error.status === 409)) return;
       this.#report("delete", error);
@@ -80,7 +96,7 @@ export class LeasePublisher {
     const { clock, logger, random } = this.#ports;
     let pauseMs: number;
     try {
-      await this.#write();
+      await this.#publish();
       pauseMs = jittered(RENEW_INTERVAL_MS, RENEW_JITTER, random);
       this.#backoff.reset();
       if (!this.#isPublished) {
@@ -95,23 +111,24 @@ export class LeasePublisher {
     }
     if (this.#stopping.signal.aborted) return;
     this.#cancelTimer = clock.schedule(pauseMs, () => {
-      void this.#renew();
+      this.start();
     });
   }
 
-  async #write(): Promise<void> {
+  async #publish(): Promise<void> {
     for (let conflicts = 0; ; conflicts++) {
       try {
         this.#lease ??= await this.#read();
         this.#lease = recordOf(
           this.#lease === undefined
-            ? await this.#request("POST", leasePath(this.#options.namespace), this.#filled({}))
-            : await this.#request("PUT", this.#path, this.#filled(this.#lease)),
+            ? await this.#write("POST", leasePath(this.#options.namespace), this.#filled({}))
+            : await this.#write("PUT", this.#path, this.#filled(this.#lease)),
         );
         return;
       } catch (error) {
         // Gone, or written by somebody else: look again.
         this.#lease = undefined;
+        if (this.#stopping.signal.aborted) throw error;
         const isOutdated = error instanceof ApiError && [404, 409].includes(error.status);
         const isCreation = error instanceof ApiError && error.message.startsWith("POST");
         const mayRetry = isOutdated && !(isCreation && error.status === 404);
@@ -122,7 +139,14 @@ export class LeasePublisher {
 
   async #read(): Promise<Readonly<Record<string, unknown>> | undefined> {
     try {
-      return recordOf(await this.#request("GET", this.#path));
+      return recordOf(
+        await this.#ports.kubernetes.request({
+          method: "GET",
+          path: this.#path,
+          timeoutMs: REQUEST_TIMEOUT_MS,
+          signal: this.#stopping.signal,
+        }),
+      );
     } catch (error) {
       if (error instanceof ApiError && error.status === 404) return undefined;
       throw error;
@@ -151,15 +175,10 @@ export class LeasePublisher {
     };
   }
 
-  #request(method: ApiRequest["method"], path: string, body?: unknown): Promise<unknown> {
-    const { signal } = this.#stopping;
-    return this.#ports.kubernetes.request({
-      method,
-      path,
-      timeoutMs: REQUEST_TIMEOUT_MS,
-      signal,
-      ...(body === undefined ? {} : { body }),
-    });
+  #write(method: "POST" | "PUT" | "DELETE", path: string, body: unknown): Promise<unknown> {
+    const { signal } = this.#givingUp;
+    const timeoutMs = REQUEST_TIMEOUT_MS;
+    return this.#ports.kubernetes.request({ method, path, body, timeoutMs, signal });
   }
 
   #report(action: string, error: unknown): void {

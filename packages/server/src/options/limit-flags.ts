@@ -31,6 +31,6 @@ export const LIMIT_FLAGS = {
     placeholder: "count",
     default: 10_000,
     group: LIMITS,
-    help: "Tunnels that agents with one certificate name may have together. Set it low if each agent has a name of its own.",
+    help: "Tunnels that agents of one identity may have together. That is their certificate's name; without certificates their token's user, which all agents usually share: raise it where there are about as many nodes. Set it low if each agent has a certificate of its own name.",
   },
 } as const satisfies FlagTable;

@@ -202,16 +202,33 @@ describe("the queue of reviews", () => {
     };
     add("a");
     add("b");
-    learn("a");
-    assert.deepEqual(told, [], "a review that is under way is waited for");
     learn("b");
     learn("nobody's");
     assert.deepEqual(told, ["b: accepted"]);
-    assert.equal(queue.waitingCount, 1);
     clock.advance(5_000);
     assert.deepEqual(tokens(), ["a"], "b is not reviewed any more");
+    learn("a");
+    assert.deepEqual(told, ["b: accepted", "a: accepted"], "nor is one under way waited for");
+    assert.equal(queue.waitingCount, 0);
+    await underWay[0]!.answer(unreachable());
+    clock.advance(30_000);
+    assert.deepEqual(tokens(), [], "a is not tried again");
+    assert.equal(told.length, 2);
+  });
+
+  it("has one review per token under way, also after somebody else had it reviewed", async () => {
+    const { add, underWay, told, tokens, clock, queue } = setUp();
+    add("a", "first");
+    queue.learn({ hash: "hash of a", verdict: ACCEPTED, expiresAtMs: Infinity });
+    assert.deepEqual(told, ["first: accepted"]);
+    add("a", "second");
+    assert.deepEqual(tokens(), ["a"]);
+    await underWay[0]!.answer(unreachable());
+    clock.advance(1_100);
+    assert.deepEqual(tokens(), ["a"], "tried again for the second");
     await underWay[0]!.answer(ACCEPTED);
-    assert.deepEqual(told, ["b: accepted", "a: accepted"]);
+    assert.deepEqual(told, ["first: accepted", "second: accepted"]);
+    assert.equal(clock.pendingTimers, 0);
   });
 
   it("turns everybody away when it stops", async () => {

@@ -47,8 +47,38 @@ function setUp(answer: Answer) {
     for (let turn = 0; turn < 4; turn++) await nextTurn();
   };
   const log = () => requests.map(({ method, path }) => `${method} ${path.replace(/\?.*/, "")}`);
+  const writes = () => log().filter((line) => !line.startsWith("GET "));
   const failures = () => logger.lines.filter(({ event }) => event === "lease.failed");
-  return { clock, logger, registry, requests, controller, advance, log, failures };
+  return { clock, logger, registry, requests, controller, advance, log, writes, failures };
+}
+
+/** Has its answers ready at once, but they arrive when a test lets them, or not at all. */
+function lagging(answer: Answer) {
+  const held: (() => void)[] = [];
+  let isLagging = false;
+  return {
+    answer: (request: ApiRequest): unknown => {
+      const result = answer(request);
+      if (!isLagging || request.path.includes("?")) return result;
+      return new Promise((resolve, reject) => {
+        request.signal?.addEventListener("abort", () => {
+          reject(request.signal?.reason as Error);
+        });
+        held.push(() => {
+          if (result instanceof Error) reject(result);
+          else resolve(result);
+        });
+      });
+    },
+    lag: () => {
+      isLagging = true;
+    },
+    /** Let through what is held, and all that comes. */
+    catchUp: () => {
+      isLagging = false;
+      for (const arrive of held.splice(0)) arrive();
+    },
+  };
 }
 
 /** Answers like an apiserver that has one lease at most, ours. */
@@ -58,6 +88,13 @@ function ownLease(lease?: Record<string, unknown>): Answer {
   return (request) => {
     const { method, path, body } = request;
     if (path.startsWith(`${COLLECTION}?`)) return { items: [] };
+    if (method === "DELETE" && path === OWN && current !== undefined) {
+      const { preconditions } = body as { preconditions: { resourceVersion: string } };
+      if (preconditions.resourceVersion !== String(version))
+        return failed(409, "Conflict", request);
+      current = undefined;
+      return {};
+    }
     if (method === "POST" || method === "PUT") {
       const { metadata, ...rest } = body as { metadata: object };
       current = {
@@ -184,6 +221,66 @@ describe("a server's lease", () => {
     assert.deepEqual(log(), [`GET ${OWN}`, `POST ${COLLECTION}`]);
     assert.match(String(failures()[0]?.fields["hint"]), /namespace exists/);
     await controller.stop();
+  });
+
+  for (const [write, startedMs] of [
+    ["POST", 0],
+    ["PUT", 16_000],
+  ] as const) {
+    it(`is deleted also if the server stops before the answer to its ${write} is there`, async () => {
+      const api = ownLease();
+      const slow = lagging(api);
+      const { controller, advance, writes, failures, clock } = setUp(slow.answer);
+      controller.start();
+      if (write === "PUT") await advance(0);
+      slow.lag();
+      await advance(startedMs);
+      assert.match(writes().at(-1)!, new RegExp(`^${write} `));
+      const stopped = controller.stop();
+      await advance(1_999);
+      slow.catchUp();
+      await stopped;
+      assert.equal(writes().at(-1), `DELETE ${OWN}`);
+      assert.ok(api({ method: "GET", path: OWN, timeoutMs: 0 }) instanceof ApiError, "gone");
+      assert.deepEqual(failures(), []);
+      assert.equal(clock.pendingTimers, 0);
+    });
+  }
+
+  it("is left to end by itself if the apiserver does not answer when the server stops", async () => {
+    const slow = lagging(ownLease());
+    const { controller, advance, writes, failures, clock } = setUp(slow.answer);
+    controller.start();
+    await advance(0);
+    slow.lag();
+    await advance(16_000);
+    const stopped = controller.stop();
+    await advance(2_000);
+    await stopped;
+    assert.deepEqual(writes(), [`POST ${COLLECTION}`, `PUT ${OWN}`]);
+    assert.equal(failures()[0]?.fields["error"], "no answer within 2 s");
+    assert.equal(clock.pendingTimers, 0);
+  });
+
+  it("does not keep the server longer than two seconds when requests cannot even be given up", async () => {
+    const { controller, advance, clock } = setUp(() => new Promise(() => undefined));
+    controller.start();
+    await advance(0);
+    const stopped = controller.stop();
+    await advance(2_000);
+    await stopped;
+    assert.equal(clock.pendingTimers, 0);
+  });
+
+  it("is not waited for if nothing of it has been written when the server stops", async () => {
+    const slow = lagging(ownLease());
+    slow.lag();
+    const { controller, log, failures, clock } = setUp(slow.answer);
+    controller.start();
+    await controller.stop();
+    assert.deepEqual(log(), [`GET ${OWN}`]);
+    assert.deepEqual(failures(), []);
+    assert.equal(clock.pendingTimers, 0);
   });
 });
 
