@@ -8,7 +8,7 @@ import type { Handles } from "./handles.ts";
 import type { ProbeRequest } from "./probe.ts";
 import type { Inside } from "./soak-subject.ts";
 
-const PROBE = new URL("./probe.js", import.meta.url).href;
+const PROBE = new URL(`./probe.js?soak=${process.pid}`, import.meta.url).href;
 const PROBE_TIMEOUT_MS = 60_000;
 
 const EXECUTABLES = {
