@@ -82,8 +82,10 @@ export const MAX_WORKERS = 64;
 export const CONNECT_SOCKET: SocketEndLimits = { closeStallMs: 10_000 };
 
 /**
- * For an endpoint to take anything of what waits here once one side has finished or left. Longer than
- * `--half-close-timeout`, because a slow endpoint is heard of only now and then.
+ * For a peer to take anything of what waits here for it: an endpoint once one side has finished or
+ * left, the client of a gRPC stream once nothing of it is open. Longer than `--half-close-timeout` and
+ * {@link CONNECT_SOCKET}, because a slow one is heard of only now and then: credit and windows come
+ * back in large steps.
  */
 export const STUCK_MS = 60_000;
 

@@ -5,7 +5,6 @@ import {
   silentLogger,
 } from "@reachback/common";
 import type {
-  Carrier,
   Clock,
   ConnectionId,
   ControlPacket,
@@ -14,6 +13,7 @@ import type {
   FlowLimits,
   GrpcStatus,
   Logger,
+  ServerCarrier,
 } from "@reachback/common";
 import { ManualClock, SeededRandom } from "@reachback/common/testing";
 import { Backend } from "../src/backend/backend.ts";
@@ -27,13 +27,14 @@ import { ServerMetrics } from "../src/metrics.ts";
 // Both ends of a backend without a network: the tunnel's far end, and frontends.
 
 /** A carrier that keeps what is sent. */
-export class FakeCarrier implements Carrier {
+export class FakeCarrier implements ServerCarrier {
   queuedBytes = 0;
   readonly sent: (ControlPacket | { readonly data: string; readonly connectionId: number })[] = [];
   /** What `sendData` answers: whether there is room for more. */
   hasRoom = true;
   isReading = true;
   isClosed = false;
+  isReset = false;
 
   send(packet: ControlPacket): void {
     this.sent.push(packet);
@@ -62,6 +63,11 @@ export class FakeCarrier implements Carrier {
 
   abort(): void {
     this.isClosed = true;
+  }
+
+  reset(): void {
+    this.isReset = true;
+    this.queuedBytes = 0;
   }
 }
 
@@ -135,6 +141,8 @@ export interface FakeAgent {
   readonly backend: Backend;
   readonly carrier: FakeCarrier;
   readonly registry: MetricRegistry;
+  /** What the windows of its connections have grown by. */
+  readonly budget: WindowBudget;
   /** Dial through this agent, without any other. @param timeoutMs - 0: none. */
   dial(request: DialRequest, frontend: FrontendEnd, timeoutMs: number): Connection;
   /** Connections and dials that have ended. */
@@ -154,13 +162,14 @@ export function fakeAgent(options: FakeAgentOptions = {}): FakeAgent {
       ended++;
     },
   };
+  const budget = new WindowBudget(Number.MAX_SAFE_INTEGER);
   const backend = new Backend(
     options.agentId ?? "agent-1",
     parseAgentIdentifiers(options.identifiers ?? ""),
     new Set(options.extensions),
     options.owner ?? NO_OWNER,
     ports,
-    { limits: TEST_LIMITS, budget: new WindowBudget(Number.MAX_SAFE_INTEGER) },
+    { limits: TEST_LIMITS, budget },
     new SeededRandom(1),
   );
   const carrier = new FakeCarrier();
@@ -175,7 +184,7 @@ export function fakeAgent(options: FakeAgentOptions = {}): FakeAgent {
     pending.begin(backend);
     return pending.connection;
   };
-  return { backend, carrier, registry, dial, endedCount: () => ended };
+  return { backend, carrier, registry, budget, dial, endedCount: () => ended };
 }
 
 export function dialId(id: number | bigint): DialId {

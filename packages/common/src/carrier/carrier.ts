@@ -68,3 +68,12 @@ export interface Carrier {
 
   readonly isClosed: boolean;
 }
+
+/** A server's end of a carrier. */
+export interface ServerCarrier extends Carrier {
+  /**
+   * End both ways at once, with what waits to be sent and without a last word; also what `end` or
+   * `abort` have left to be sent. `closed` is called before this returns, unless it was. Idempotent.
+   */
+  reset(): void;
+}

@@ -2,13 +2,14 @@ import type { CancelTimer, Clock } from "../clock.ts";
 import { GrpcCode, OK_STATUS, encodeGrpcMessage } from "../grpc/grpc-status.ts";
 import type { GrpcStatus } from "../grpc/grpc-status.ts";
 import type { HeaderList } from "../hpack/header-list.ts";
+import { Http2ErrorCode } from "../http2/http2-error.ts";
 import type { Http2Stream } from "../http2/http2-stream.ts";
 import type { StreamClose } from "../http2/http2-stream-handler.ts";
-import type { CarrierCounters, CarrierHandler } from "./carrier.ts";
+import type { CarrierCounters, CarrierHandler, ServerCarrier } from "./carrier.ts";
 import { GrpcCarrier } from "./grpc-carrier.ts";
 
 /** The server's end of a gRPC call that carries packets. */
-export class GrpcServerCarrier extends GrpcCarrier {
+export class GrpcServerCarrier extends GrpcCarrier implements ServerCarrier {
   readonly #contentType: string;
   #headersSent = false;
   #cancelDeadline: CancelTimer | undefined;
@@ -56,6 +57,10 @@ export class GrpcServerCarrier extends GrpcCarrier {
   abort(status: GrpcStatus): void {
     this.finish(status);
     this.#finishWith(status);
+  }
+
+  reset(): void {
+    this.stream?.reset(Http2ErrorCode.CANCEL);
   }
 
   headers(): void {

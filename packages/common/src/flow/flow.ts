@@ -205,9 +205,9 @@ export class Flow implements Sender {
     this.#owner.flowReceived(piece);
   }
 
-  /** So many bytes have gone on to where they belong. */
+  /** So many bytes have gone on to where they belong; also after {@link retire}. */
   taken(bytes: number): void {
-    if (this.#isClosed || bytes === 0) return;
+    if (bytes === 0) return;
     if (this.#window !== undefined) {
       const creditBytes = this.#window.take(bytes);
       if (creditBytes > 0) {
@@ -220,7 +220,7 @@ export class Flow implements Sender {
       return;
     }
     this.#waitingBytes -= bytes;
-    if (!this.#isFull) return;
+    if (!this.#isFull || this.#isClosed) return;
     if (this.#waitingBytes * 2 <= this.#tunnel.limits.queueBytes) this.#noLongerFull();
     else if (!this.#isComplete) this.#watchForStall();
   }
@@ -238,12 +238,21 @@ export class Flow implements Sender {
 
   /** The connection is over: nothing of the flow is left. Idempotent. */
   close(): void {
+    this.retire();
+    this.#window?.close();
+  }
+
+  /**
+   * The connection is over, but for what was received: that counts towards the budget until it is
+   * {@link taken}, or until {@link close}, which has to follow. Idempotent.
+   */
+  retire(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#queue.clear();
     this.#markers = [];
     this.#isSourceWaiting = false;
-    this.#window?.close();
+    this.#window?.retire();
     this.noMoreComes();
     this.#tunnel.forget(this);
   }

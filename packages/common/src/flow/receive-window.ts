@@ -74,6 +74,7 @@ export class ReceiveWindow {
   /** What had been granted when the window grew last: what is beyond came with the larger one. */
   #grantedBeforeGrowth = 0;
   #budgetedBytes = 0;
+  #isRetired = false;
 
   constructor(limits: ReceiveWindowLimits, budget: WindowBudget, clock: Pick<Clock, "now">) {
     this.#limits = limits;
@@ -91,8 +92,9 @@ export class ReceiveWindow {
     return this.#receivedBytes - this.#takenBytes;
   }
 
-  /** Count bytes that arrived. False if the sender had no credit for them. */
+  /** Count bytes that arrived. False, and not counted, if the sender had no credit for them. */
   receive(bytes: number): boolean {
+    if (this.#receivedBytes + bytes > this.#grantedBytes) return false;
     this.#receivedBytes += bytes;
     const nowMs = this.#clock.now();
     let next = this.#additions[0];
@@ -105,12 +107,16 @@ export class ReceiveWindow {
       this.#fillMs = nowMs - this.#fillStartMs;
       this.#fillAgain(nowMs);
     }
-    return this.#receivedBytes <= this.#grantedBytes;
+    return true;
   }
 
   /** Count bytes that were taken. Returns the credit to send now; 0 if it is not worth a packet. */
   take(bytes: number): number {
     this.#takenBytes += bytes;
+    if (this.#isRetired) {
+      this.#keepBudget(this.waitingBytes);
+      return 0;
+    }
     if (this.#takenBytes === this.#receivedBytes && this.#senderIsStopped) this.#grow();
     const creditBytes = this.#takenBytes + this.#windowBytes - this.#grantedBytes;
     if (creditBytes < Math.min(this.#windowBytes / 4, MAX_CREDIT_STEP_BYTES)) return 0;
@@ -119,10 +125,19 @@ export class ReceiveWindow {
     return creditBytes;
   }
 
-  /** Give the budget back; the window must not be used any more. Idempotent. */
+  /**
+   * Nothing more comes: give back what of the budget no waiting bytes need, now and as they are taken.
+   * No more credit is given. Idempotent.
+   */
+  retire(): void {
+    this.#isRetired = true;
+    this.#keepBudget(this.waitingBytes);
+  }
+
+  /** Nothing more comes, and nothing waits any more: give all of the budget back. Idempotent. */
   close(): void {
-    this.#budget.release(this.#budgetedBytes);
-    this.#budgetedBytes = 0;
+    this.#isRetired = true;
+    this.#keepBudget(0);
   }
 
   /** Whether the sender has used up what it had been granted when it sent its last byte. */
@@ -145,6 +160,13 @@ export class ReceiveWindow {
   get #isFilledQuickly(): boolean {
     const roundTripMs = Math.min(this.#roundTripMs, this.#earlierRoundTripMs);
     return this.#fillMs < MAX_ROUND_TRIPS_PER_WINDOW * roundTripMs;
+  }
+
+  /** Give back what so many waiting bytes do not need; fewer than none after {@link close}. */
+  #keepBudget(neededBytes: number): void {
+    const unusedBytes = Math.max(0, this.#budgetedBytes - Math.max(0, neededBytes));
+    this.#budgetedBytes -= unusedBytes;
+    this.#budget.release(unusedBytes);
   }
 
   #fillAgain(nowMs: number): void {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { TestContext } from "node:test";
+import type { ServerCarrier } from "../../src/carrier/carrier.ts";
 import type { GrpcMethod } from "../../src/grpc/grpc-service.ts";
 import type { HeaderList } from "../../src/hpack/header-list.ts";
 import { FrameFlag, FrameType } from "../../src/http2/frame.ts";
@@ -18,6 +19,7 @@ import {
   LIMITS,
   OVER_UNIX,
   RecordedOwner,
+  UNCOUNTED,
   clientOn,
   recordingMethod,
   serve,
@@ -227,6 +229,28 @@ describe("a carrier's sending", () => {
     peer.socket.stall(false);
     await peer.settled();
     assert.equal(owner.events.filter((event) => event === "drained").length, drainsBefore + 1);
+  });
+
+  it("is dropped when a server resets the call, an end that was to come behind it included", async (t) => {
+    const owner = new RecordedOwner();
+    let carrier: ServerCarrier | undefined;
+    const method: GrpcMethod = (call) => {
+      carrier = call.accept(UNCOUNTED, owner);
+      return undefined;
+    };
+    const peer = await memoryServer(t, { ProxyService: { Proxy: method } }).connectEstablished();
+    peer.sendSettings();
+    peer.sendHeaders(1, callHeaders(PROXY));
+    await peer.frames();
+    // More than the client's window.
+    carrier?.sendData(connectionId(1), Buffer.alloc(1 * MIB));
+    carrier?.end();
+    await peer.frames();
+    carrier?.reset();
+    carrier?.reset();
+    assert.deepEqual(await peer.seen(), ["RST_STREAM 1 CANCEL"]);
+    assert.deepEqual(owner.events, ["closed 1 context canceled"]);
+    assert.equal(carrier?.queuedBytes, 0);
   });
 
   it("is dropped in silence once the carrier is over", async (t) => {

@@ -225,6 +225,24 @@ describe("Flow, receiving with credit", () => {
     assert.equal(carrier.isReading, true, "others had to wait for it");
   });
 
+  it("still counts what was not taken when the connection was over, and gives no credit for it", () => {
+    const { carrier, budget, open } = recordingTunnel();
+    const { flow } = open();
+    flow.receive(bytes(LIMITS.initialBytes));
+    flow.taken(LIMITS.initialBytes);
+    flow.receive(bytes(100 * KIB));
+    carrier.sent.length = 0;
+    flow.retire();
+    assert.equal(budget.usedBytes, LIMITS.initialBytes);
+    flow.taken(60 * KIB);
+    assert.equal(budget.usedBytes, 40 * KIB);
+    flow.taken(30 * KIB);
+    assert.equal(budget.usedBytes, 10 * KIB);
+    flow.close();
+    assert.equal(budget.usedBytes, 0);
+    assert.deepEqual(carrier.sent, []);
+  });
+
   it("never pauses the tunnel and sets no timer", () => {
     const { carrier, clock, open } = recordingTunnel({ limits: { queueBytes: 1 } });
     open().flow.receive(bytes(LIMITS.initialBytes));

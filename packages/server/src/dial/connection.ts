@@ -64,7 +64,8 @@ export interface ConnectionPorts extends RecordPorts {
  * `dialing`: perhaps with one agent after another, see {@link DialKeeper}; the frontend hears only
  * how it ends. `open`: either side may have finished already (half-closed). `closing`: the agent has
  * been told everything; its CLOSE_RSP comes behind the data that the endpoint has sent, and until
- * then the frontend still receives. Every way to `closed` releases whatever the connection holds.
+ * then the frontend still receives. Every way to `closed` releases whatever the connection holds; what
+ * waits at the frontend still counts, see {@link Connection.frontendGone}.
  */
 export class Connection implements FlowOwner, HalfClosed {
   readonly request: DialRequest;
@@ -174,7 +175,10 @@ export class Connection implements FlowOwner, HalfClosed {
     return isRoomLeft;
   }
 
-  /** So many bytes of what the frontend received have gone on to the client. */
+  /**
+   * So many bytes of what the frontend received have gone on to the client. They may do so when the
+   * connection is over.
+   */
   taken(bytes: number): void {
     const flow = this.#flow;
     // What an abandoned connection had was taken at once.
@@ -235,6 +239,14 @@ export class Connection implements FlowOwner, HalfClosed {
     }
     this.#watchHalfClosed();
     this.#sendCloseRequest();
+  }
+
+  /**
+   * The frontend is gone, and with it what waited there: of a connection that is over, that counts
+   * towards the budgets of windows until it is {@link taken}, or until this is called. Idempotent.
+   */
+  frontendGone(): void {
+    if (this.#state === "closed") this.#flow?.close();
   }
 
   // Called by the tunnel
@@ -393,7 +405,8 @@ export class Connection implements FlowOwner, HalfClosed {
     if (this.#state === "dialing") this.#keeper.dialOver();
     this.#state = "closed";
     this.#halfCloseWatch?.stop();
-    this.#flow?.close();
+    // What the client has not taken yet is still held by the frontend.
+    this.#flow?.retire();
     this.#tunnel.forget(this);
     this.#ports.connectionEnded();
   }

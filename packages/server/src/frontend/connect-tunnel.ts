@@ -42,6 +42,7 @@ export class ConnectTunnel implements FrontendEnd {
       },
       closed: (error) => {
         this.#clientLeft(error === undefined ? "client_closed" : "client_lost");
+        this.#connection?.frontendGone();
         onClosed();
       },
     });

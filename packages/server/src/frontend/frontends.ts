@@ -39,7 +39,7 @@ export class Frontends {
     { clock, random, metrics }: FrontendPorts,
   ) {
     this.#options = options;
-    this.#grpc = new GrpcFrontend(broker, metrics);
+    this.#grpc = new GrpcFrontend(broker, metrics, clock);
     this.#connect = new ConnectFrontend(
       {
         headTimeoutMs: HEAD_TIMEOUT_MS,

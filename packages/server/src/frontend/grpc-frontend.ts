@@ -3,36 +3,41 @@ import {
   GrpcCode,
   OK_STATUS,
   PacketType,
+  SilenceWatch,
   agreedExtensions,
   namedExtensions,
   unpinned,
 } from "@reachback/common";
 import type {
-  Carrier,
   CarrierHandler,
+  Clock,
   ConnectionId,
   ControlPacket,
   DialId,
   DialRequestPacket,
   GrpcMethod,
   GrpcStatus,
+  ServerCarrier,
 } from "@reachback/common";
 import type { CloseReason } from "../dial/close-reason.ts";
 import type { Connection } from "../dial/connection.ts";
 import type { DialBroker } from "../dial/dial-broker.ts";
-import type { DialFailure, FrontendEnd } from "../dial/frontend-end.ts";
+import { STUCK_MS } from "../limits.ts";
 import type { ServerMetrics } from "../metrics.ts";
-import { dialErrorText } from "./dial-error-text.ts";
+import { ProxyEnd } from "./proxy-end.ts";
+import type { ProxyEndStream } from "./proxy-end.ts";
 
 /** The gRPC frontend: `ProxyService.Proxy`, one stream per connection. */
 export class GrpcFrontend {
   readonly #broker: DialBroker;
   readonly #metrics: ServerMetrics;
+  readonly #clock: Clock;
   readonly #streams = new Set<ProxyStream>();
 
-  constructor(broker: DialBroker, metrics: ServerMetrics) {
+  constructor(broker: DialBroker, metrics: ServerMetrics, clock: Clock) {
     this.#broker = broker;
     this.#metrics = metrics;
+    this.#clock = clock;
   }
 
   get streamCount(): number {
@@ -41,7 +46,8 @@ export class GrpcFrontend {
 
   readonly proxy: GrpcMethod = (call) => {
     const extensions = namedExtensions(call.metadata, FRONTEND_EXTENSIONS);
-    const stream = new ProxyStream(this.#broker, extensions.has("half-close"), (status) => {
+    const hasHalfClose = extensions.has("half-close");
+    const stream = new ProxyStream(this.#broker, hasHalfClose, this.#clock, (status) => {
       this.#streams.delete(stream);
       if (status.code !== GrpcCode.OK) this.#metrics.streamFailed("from_client", status.code);
     });
@@ -72,14 +78,18 @@ const UNKNOWN_CONNECTION = "Unknown connectID";
  * "Frontend streams"), with one difference: a frontend only ever reaches its own connections,
  * whatever ids it uses.
  */
-class ProxyStream implements CarrierHandler {
+class ProxyStream implements CarrierHandler, ProxyEndStream {
   readonly #broker: DialBroker;
   /** Whether the client knows FINISH and RESET. */
   readonly hasHalfClose: boolean;
   readonly #onClosed: (status: GrpcStatus) => void;
-  #carrier: Carrier | undefined;
+  #carrier: ServerCarrier | undefined;
   /** Dials and connections of this stream; one in practice. */
   readonly #ends = new Set<ProxyEnd>();
+  /** Those that are over, while something that they received waits here. */
+  readonly #passedEnds = new Set<ProxyEnd>();
+  /** Whether the client takes what waits for it when nothing is open any more. */
+  readonly #lastWords: SilenceWatch;
   #hasDialed = false;
   /** The connection that the first DATA was for: the only one that DATA may be for. */
   #dataId: ConnectionId | undefined;
@@ -92,18 +102,27 @@ class ProxyStream implements CarrierHandler {
   /** The client has ended the stream: nobody listens any more. */
   #over = false;
 
-  constructor(broker: DialBroker, hasHalfClose: boolean, onClosed: (status: GrpcStatus) => void) {
+  constructor(
+    broker: DialBroker,
+    hasHalfClose: boolean,
+    clock: Clock,
+    onClosed: (status: GrpcStatus) => void,
+  ) {
     this.#broker = broker;
     this.hasHalfClose = hasHalfClose;
     this.#onClosed = onClosed;
+    this.#lastWords = new SilenceWatch(clock, () => {
+      this.#carrier?.reset();
+    });
   }
 
-  attach(carrier: Carrier): void {
+  attach(carrier: ServerCarrier): void {
     this.#carrier = carrier;
   }
 
   end(): void {
     this.#carrier?.end();
+    this.#watchLastWords();
   }
 
   // CarrierHandler
@@ -157,6 +176,12 @@ class ProxyStream implements CarrierHandler {
   sent(): void {
     const queuedBytes = this.#carrier?.queuedBytes ?? 0;
     for (const end of this.#ends) end.sent(queuedBytes);
+    for (const end of this.#passedEnds) {
+      end.sent(queuedBytes);
+      if (!end.holdsBytes) this.#passedEnds.delete(end);
+    }
+    this.#lastWords.touch();
+    this.#watchLastWords();
   }
 
   drained(): void {
@@ -170,13 +195,19 @@ class ProxyStream implements CarrierHandler {
 
   closed(status: GrpcStatus): void {
     this.#abandonAll(status.code === OK_STATUS.code ? "client_closed" : "client_lost");
+    for (const { connection } of this.#passedEnds) connection?.frontendGone();
+    this.#passedEnds.clear();
+    // A call that is aborted, by its deadline say, has a last word yet.
+    this.#watchLastWords();
     this.#onClosed(status);
   }
 
   // For the ends
 
   sendControl(packet: ControlPacket): void {
-    if (!this.#over) this.#carrier?.send(packet);
+    if (this.#over) return;
+    this.#carrier?.send(packet);
+    this.#watchLastWords();
   }
 
   sendData(connectionId: ConnectionId, piece: Buffer): void {
@@ -191,6 +222,8 @@ class ProxyStream implements CarrierHandler {
 
   forget(end: ProxyEnd): void {
     this.#ends.delete(end);
+    if (end.holdsBytes) this.#passedEnds.add(end);
+    this.#watchLastWords();
     if (this.#dataConnection === end.connection) this.#dataConnection = undefined;
     this.agentReady();
   }
@@ -198,6 +231,7 @@ class ProxyStream implements CarrierHandler {
   #dial(packet: DialRequestPacket): void {
     const end = new ProxyEnd(this, packet.dialId);
     this.#ends.add(end);
+    this.#watchLastWords();
     const connection = this.#broker.dial(packet, end);
     if (connection === undefined) {
       this.#deaf = true;
@@ -258,6 +292,16 @@ class ProxyStream implements CarrierHandler {
     return undefined;
   }
 
+  /**
+   * What an open connection may have waiting here is bounded by its window. Once nothing is open, the
+   * client could leave it here for ever: then it has to take some of it now and then.
+   */
+  #watchLastWords(): void {
+    const queuedBytes = this.#carrier?.queuedBytes ?? 0;
+    if (this.#ends.size === 0 && queuedBytes > 0) this.#lastWords.start(STUCK_MS);
+    else this.#lastWords.stop();
+  }
+
   #abandonAll(reason: CloseReason): void {
     this.#over = true;
     for (const { connection } of [...this.#ends]) {
@@ -265,77 +309,5 @@ class ProxyStream implements CarrierHandler {
       connection?.abandon(connection === this.#closedByClient ? "client_closed" : reason);
     }
     this.#ends.clear();
-  }
-}
-
-/** The stream's end of one of its connections. */
-class ProxyEnd implements FrontendEnd {
-  readonly dialId: DialId;
-  connection: Connection | undefined;
-  readonly #stream: ProxyStream;
-  #connectionId = 0 as ConnectionId;
-  /** Bytes that were given to the stream and have not left. */
-  #waitingBytes = 0;
-
-  constructor(stream: ProxyStream, dialId: DialId) {
-    this.#stream = stream;
-    this.dialId = dialId;
-  }
-
-  dialed(connectionId: ConnectionId): void {
-    this.#connectionId = connectionId;
-    this.#stream.sendControl({
-      type: PacketType.DIAL_RSP,
-      dialId: this.dialId,
-      connectionId,
-      error: "",
-    });
-  }
-
-  dialFailed(failure: DialFailure): void {
-    this.#stream.forget(this);
-    const { dialId } = this;
-    if (failure.kind === "dropped") {
-      this.#stream.sendControl({ type: PacketType.DIAL_CLS, dialId });
-      return;
-    }
-    this.#stream.sendControl({
-      type: PacketType.DIAL_RSP,
-      dialId,
-      connectionId: 0 as ConnectionId,
-      error: dialErrorText(failure),
-    });
-  }
-
-  receive(piece: Buffer): void {
-    this.#waitingBytes += piece.length;
-    this.#stream.sendData(this.#connectionId, piece);
-  }
-
-  /** The stream has sent something; so many bytes still wait, of everybody and all around them. */
-  sent(queuedBytes: number): void {
-    const takenBytes = this.#waitingBytes - queuedBytes;
-    if (takenBytes <= 0) return;
-    this.#waitingBytes = queuedBytes;
-    this.connection?.taken(takenBytes);
-  }
-
-  finish(): boolean {
-    if (!this.#stream.hasHalfClose) return false;
-    this.#stream.sendControl({ type: PacketType.FINISH, connectionId: this.#connectionId });
-    return true;
-  }
-
-  agentReady(): void {
-    this.#stream.agentReady();
-  }
-
-  closed(_reason: CloseReason, error: string): void {
-    this.#stream.forget(this);
-    this.#stream.sendControl({
-      type: PacketType.CLOSE_RSP,
-      connectionId: this.#connectionId,
-      error,
-    });
   }
 }

@@ -37,7 +37,7 @@ export class HandInService {
       },
       { ...ports, metrics, logger: ports.logger.child({ handedIn: true }) },
     );
-    this.#frontend = new GrpcFrontend(this.#broker, metrics);
+    this.#frontend = new GrpcFrontend(this.#broker, metrics, ports.clock);
     this.#grpcServer = new GrpcServer(
       {
         services: { ProxyService: { Proxy: this.#frontend.proxy } },

@@ -8,22 +8,23 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import type { TestContext } from "node:test";
 import { MetricRegistry, PacketType, silentLogger } from "@reachback/common";
+import type { Extension } from "@reachback/common";
 import { ManualClock, SeededRandom } from "@reachback/common/testing";
 import { BackendRegistry } from "../../src/backend/backend-registry.ts";
 import { DialBroker } from "../../src/dial/dial-broker.ts";
 import { ConnectFrontend } from "../../src/frontend/connect-frontend.ts";
 import { ServerMetrics } from "../../src/metrics.ts";
-import { NO_LIMITS, connectionId, fakeAgent } from "../fake-agent.ts";
+import { NO_LIMITS, TEST_LIMITS, connectionId, fakeAgent } from "../fake-agent.ts";
 
 // The CONNECT frontend on real sockets, with a clock that the test moves.
 
 const LIMITS = { headTimeoutMs: 60_000, maxHeadBytes: 2_000, lingerMs: 5_000 };
 const REQUEST = "CONNECT endpoint:80 HTTP/1.1\r\n\r\n";
 
-async function setup(t: TestContext) {
+async function setup(t: TestContext, extensions: readonly Extension[] = []) {
   const clock = new ManualClock();
   const registry = new BackendRegistry(["default"], { zone: "", random: new SeededRandom(1) });
-  const agent = fakeAgent();
+  const agent = fakeAgent({ extensions });
   registry.add(agent.backend);
   const metrics = new ServerMetrics(new MetricRegistry());
   const frontend = new ConnectFrontend(
@@ -220,6 +221,38 @@ describe("ConnectFrontend", () => {
     clock.advance(10_000);
     await settle();
     assert.deepEqual([frontend.requestCount, agent.backend.pendingDialCount], [0, 0]);
+    assert.equal(clock.pendingTimers, 0);
+  });
+
+  it("counts what a client has not taken towards the budgets of windows, until the client is gone", async (t) => {
+    const { clock, agent, open } = await setup(t, ["flow-control"]);
+    const client = await open();
+    client.socket.pause();
+    await client.say(REQUEST);
+    const [request] = agent.carrier.sent;
+    assert.ok(request !== undefined && "dialId" in request);
+    const id = { connectionId: connectionId(1) };
+    agent.backend.control({
+      type: PacketType.DIAL_RSP,
+      dialId: request.dialId,
+      ...id,
+      error: "",
+    });
+    // More than a socket takes whose reader has stopped.
+    for (let creditBytes = TEST_LIMITS.initialBytes; creditBytes > 0;) {
+      agent.carrier.sent.length = 0;
+      agent.backend.data(id.connectionId, Buffer.alloc(creditBytes), true);
+      await settle();
+      creditBytes = 0;
+      for (const packet of agent.carrier.sent) if ("bytes" in packet) creditBytes += packet.bytes;
+    }
+    agent.backend.control({ type: PacketType.CLOSE_RSP, ...id, error: "" });
+    await settle();
+    assert.equal(agent.backend.connectionCount, 0);
+    assert.ok(agent.budget.usedBytes > 0);
+    clock.advance(10_000);
+    await settle();
+    assert.equal(agent.budget.usedBytes, 0);
     assert.equal(clock.pendingTimers, 0);
   });
 

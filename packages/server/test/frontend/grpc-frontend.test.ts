@@ -2,10 +2,19 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { MetricRegistry, PacketType } from "@reachback/common";
 import type { CarrierHandler, ControlPacket, Extension, GrpcMethod } from "@reachback/common";
+import { ManualClock } from "@reachback/common/testing";
 import type { DialBroker } from "../../src/dial/dial-broker.ts";
 import { GrpcFrontend } from "../../src/frontend/grpc-frontend.ts";
+import { STUCK_MS } from "../../src/limits.ts";
 import { ServerMetrics } from "../../src/metrics.ts";
-import { CANCELLED, FakeCarrier, connectionId, dialId, fakeAgent } from "../fake-agent.ts";
+import {
+  CANCELLED,
+  FakeCarrier,
+  TEST_LIMITS,
+  connectionId,
+  dialId,
+  fakeAgent,
+} from "../fake-agent.ts";
 
 type Call = Parameters<GrpcMethod>[0];
 
@@ -13,11 +22,16 @@ const HALF_CLOSE: readonly Extension[] = ["flow-control", "half-close"];
 
 /** A client's stream with an open connection, of id 1. */
 function open({ asked = "half-close", extensions = HALF_CLOSE } = {}) {
-  const agent = fakeAgent({ extensions });
+  const clock = new ManualClock();
+  const agent = fakeAgent({ extensions, clock });
   const broker: Pick<DialBroker, "dial"> = {
     dial: (request, end) => agent.dial(request, end, 0),
   };
-  const frontend = new GrpcFrontend(broker as DialBroker, new ServerMetrics(new MetricRegistry()));
+  const frontend = new GrpcFrontend(
+    broker as DialBroker,
+    new ServerMetrics(new MetricRegistry()),
+    clock,
+  );
   const carrier = new FakeCarrier();
   let handler: CarrierHandler | undefined;
   let answer: unknown;
@@ -46,7 +60,20 @@ function open({ asked = "half-close", extensions = HALF_CLOSE } = {}) {
   const reset: ControlPacket = { type: PacketType.RESET, ...id, error: "failed" };
   const closeRequest: ControlPacket = { type: PacketType.CLOSE_REQ, ...id };
   const closed = (error = ""): ControlPacket => ({ type: PacketType.CLOSE_RSP, ...id, error });
-  return { agent, client, carrier, frontend, answer, id, fin, reset, closeRequest, closed };
+  /** The agent sends so much, and `carrier` keeps it. */
+  const receive = (bytes: number) => {
+    carrier.queuedBytes += bytes;
+    agent.backend.data(id.connectionId, Buffer.alloc(bytes), true);
+  };
+  /** The client takes what waits for it, but for so much. */
+  const takeUpTo = (leftBytes: number) => {
+    carrier.queuedBytes = leftBytes;
+    client.sent();
+  };
+  return {
+    ...{ agent, client, carrier, clock, frontend, answer, receive, takeUpTo },
+    ...{ id, fin, reset, closeRequest, closed },
+  };
 }
 
 describe("a gRPC client that knows half-close", () => {
@@ -132,4 +159,87 @@ describe("a gRPC client that does not know half-close", () => {
     assert.deepEqual(agent.carrier.sent, []);
     assert.equal(agent.endedCount(), 0);
   });
+});
+
+describe("a gRPC client with something left to read when nothing is open any more", () => {
+  it("is reset if it takes nothing for a minute", () => {
+    const { agent, client, carrier, clock, frontend, receive, closed } = open({ asked: "" });
+    receive(1_000);
+    agent.backend.control(closed());
+    clock.advance(STUCK_MS - 1);
+    assert.equal(carrier.isReset, false);
+    clock.advance(1);
+    assert.equal(carrier.isReset, true);
+    client.closed(CANCELLED);
+    assert.equal(frontend.streamCount, 0);
+    assert.equal(clock.pendingTimers, 0);
+  });
+
+  it("has all the time that it needs while it takes some now and then", () => {
+    const { agent, carrier, clock, receive, takeUpTo, fin } = open({ asked: "" });
+    receive(10);
+    // The endpoint's end is the connection's, for a client that knows no half-close.
+    agent.backend.control(fin);
+    for (let leftBytes = 9; leftBytes > 0; leftBytes--) {
+      clock.advance(STUCK_MS - 1);
+      takeUpTo(leftBytes);
+    }
+    clock.advance(STUCK_MS - 1);
+    takeUpTo(0);
+    assert.equal(clock.pendingTimers, 0);
+    assert.equal(carrier.isReset, false);
+  });
+
+  it("is not hurried while a connection is open, nor while it dials again", () => {
+    const { agent, client, carrier, clock, receive, closed } = open();
+    receive(1_000);
+    clock.advance(10 * STUCK_MS);
+    agent.backend.control(closed());
+    client.control({
+      type: PacketType.DIAL_REQ,
+      dialId: dialId(8),
+      protocol: "tcp",
+      address: "endpoint:80",
+    });
+    clock.advance(10 * STUCK_MS);
+    assert.equal(carrier.isReset, false);
+  });
+
+  it("has a minute in all once its call was aborted", () => {
+    const { client, carrier, clock, receive } = open();
+    receive(1_000);
+    client.closed({ code: 4, message: "context deadline exceeded" });
+    clock.advance(STUCK_MS);
+    assert.equal(carrier.isReset, true);
+    assert.equal(clock.pendingTimers, 0);
+  });
+
+  it("counts towards the budgets of windows until it has taken it", () => {
+    const { agent, receive, takeUpTo, closed } = open({ asked: "" });
+    const grownBytes = TEST_LIMITS.initialBytes;
+    receive(TEST_LIMITS.initialBytes);
+    takeUpTo(0);
+    assert.equal(agent.budget.usedBytes, grownBytes);
+    receive(grownBytes + 1_000);
+    agent.backend.control(closed());
+    assert.equal(agent.endedCount(), 1);
+    assert.equal(agent.budget.usedBytes, grownBytes);
+    takeUpTo(1_000);
+    assert.equal(agent.budget.usedBytes, 1_000);
+    takeUpTo(0);
+    assert.equal(agent.budget.usedBytes, 0);
+  });
+
+  for (const isClosedBefore of [true, false]) {
+    it(`no longer counts when it is gone, ${isClosedBefore ? "after" : "with"} its connection`, () => {
+      const { agent, client, receive, takeUpTo, closed } = open();
+      receive(TEST_LIMITS.initialBytes);
+      takeUpTo(0);
+      receive(1_000);
+      if (isClosedBefore) agent.backend.control(closed());
+      assert.ok(agent.budget.usedBytes > 0);
+      client.closed(CANCELLED);
+      assert.equal(agent.budget.usedBytes, 0);
+    });
+  }
 });
