@@ -18,7 +18,7 @@ const PACE = { syncIntervalMs: 1_000, syncIntervalCapMs: 10_000 };
 
 /**
  * Behind a balancer, agents come to each worker by chance, which takes several times as many draws, of
- * agents and workers that all share the cores of this machine. (What is asked for meanwhile is handed
+ * agents and workers that all share the same cores. (What is asked for meanwhile is handed
  * over.)
  */
 const DRAWS_FACTOR = WORKERS > 1 ? 2 : 1;
