@@ -4,33 +4,24 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { startAgent, startServer, temporaryFolder, until } from "../support/cluster.ts";
 import {
+  AGENT_AUDIENCE,
+  AGENT_USERNAME,
+  TOKEN_AUTHENTICATION,
   serviceAccountStatus,
   startKubernetesApi,
   writeKubeconfig,
 } from "../support/kubernetes-api.ts";
 import { WORKERS } from "../support/workers-server.ts";
 
-const AUDIENCE = "system:konnectivity-server";
-const USERNAME = "system:serviceaccount:kube-system:konnectivity-agent";
-
 describe("a server with four workers that has agents' tokens reviewed", () => {
   it("has each reviewed by one worker for all", async (t) => {
     const api = await startKubernetesApi(t);
-    api.review = () => serviceAccountStatus(USERNAME, [AUDIENCE]);
+    api.review = () => serviceAccountStatus(AGENT_USERNAME, [AGENT_AUDIENCE]);
     const server = await startServer(t, {
       workers: WORKERS,
       clusterCaCertPath: "",
       kubeconfigPath: writeKubeconfig(t, api),
-      tokenAuthentication: {
-        namespace: "kube-system",
-        serviceAccount: "konnectivity-agent",
-        audience: AUDIENCE,
-        maxWaiting: 100,
-        timeoutMs: 30_000,
-        perSecond: 1_000,
-        burst: 1_000,
-        cacheTtlMs: 300_000,
-      },
+      tokenAuthentication: TOKEN_AUTHENTICATION,
     });
     const folder = temporaryFolder(t);
     for (const token of ["one", "two", "three"]) {

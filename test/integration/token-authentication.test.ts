@@ -17,6 +17,9 @@ import {
 } from "../support/cluster.ts";
 import type { TestServer } from "../support/cluster.ts";
 import {
+  AGENT_AUDIENCE,
+  AGENT_USERNAME,
+  TOKEN_AUTHENTICATION,
   serviceAccountStatus,
   startKubernetesApi,
   writeKubeconfig,
@@ -28,9 +31,6 @@ import type { TrackedAgent } from "../support/tracked-agent.ts";
 import { checkForLeaksAtEnd } from "../support/tracked-clock.ts";
 
 checkForLeaksAtEnd();
-
-const AUDIENCE = "system:konnectivity-server";
-const USERNAME = "system:serviceaccount:kube-system:konnectivity-agent";
 
 const NO_CERTIFICATE: Partial<AgentOptions> = { agentCertPath: "", agentKeyPath: "" };
 
@@ -52,7 +52,7 @@ async function setUp(
   const api = await startKubernetesApi(t);
   api.review = (token) =>
     token.startsWith("good")
-      ? serviceAccountStatus(USERNAME, [AUDIENCE])
+      ? serviceAccountStatus(AGENT_USERNAME, [AGENT_AUDIENCE])
       : { authenticated: false };
   const logger = new RecordingLogger();
   const server = await startServer(
@@ -61,14 +61,7 @@ async function setUp(
       clusterCaCertPath: "",
       kubeconfigPath: writeKubeconfig(t, api),
       tokenAuthentication: {
-        namespace: "kube-system",
-        serviceAccount: "konnectivity-agent",
-        audience: AUDIENCE,
-        maxWaiting: 100,
-        timeoutMs: 30_000,
-        perSecond: 1_000,
-        burst: 1_000,
-        cacheTtlMs: 300_000,
+        ...TOKEN_AUTHENTICATION,
         ...tokenOptions,
       },
       ...serverOptions,
@@ -115,11 +108,11 @@ describe("a server that has agents' tokens reviewed", () => {
     assert.deepEqual(body, {
       apiVersion: "authentication.k8s.io/v1",
       kind: "TokenReview",
-      spec: { token: "good", audiences: [AUDIENCE] },
+      spec: { token: "good", audiences: [AGENT_AUDIENCE] },
     });
     assert.equal(headers["content-type"], "application/json");
     const opened = logger.lines.find(({ event }) => event === "tunnel.opened");
-    assert.equal(opened?.fields["user"], USERNAME);
+    assert.equal(opened?.fields["user"], AGENT_USERNAME);
     // One by each worker that has been asked.
     const reviews = Number(
       await metric('reachback_server_token_reviews_total{outcome="accepted"}'),
@@ -151,10 +144,10 @@ describe("a server that has agents' tokens reviewed", () => {
 
   it("refuses a token whose review does not name our audience", async (t) => {
     const { startAgent, api } = await setUp(t);
-    api.review = () => serviceAccountStatus(USERNAME);
+    api.review = () => serviceAccountStatus(AGENT_USERNAME);
     const { refusals } = await startAgent("good");
     await until(() => refusals().length > 0);
-    const reason = `lookup failed: token is for audiences []. Expected "${AUDIENCE}"`;
+    const reason = `lookup failed: token is for audiences []. Expected "${AGENT_AUDIENCE}"`;
     assert.equal(refusals()[0], INVALID + reason);
   });
 

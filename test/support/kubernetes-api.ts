@@ -11,9 +11,26 @@ import { TokenBucket, systemClock } from "@reachback/common";
 import { temporaryFolder } from "./cluster.ts";
 import { LeaseStore } from "./lease-store.ts";
 import { createTestPki } from "./pki.ts";
+import type { ServerOptions } from "@reachback/server";
 
 // A small apiserver on loopback: leases and token reviews over HTTPS, for who has a client
 // certificate or a bearer token that it knows. It can be absent, fail, throttle, lag and fall silent.
+
+/** Whom {@link TOKEN_AUTHENTICATION} lets in. */
+export const AGENT_USERNAME = "system:serviceaccount:kube-system:konnectivity-agent";
+export const AGENT_AUDIENCE = "system:konnectivity-server";
+
+/** Reviews of agents' tokens, with room for all that a test may ask for. */
+export const TOKEN_AUTHENTICATION: NonNullable<ServerOptions["tokenAuthentication"]> = {
+  namespace: "kube-system",
+  serviceAccount: "konnectivity-agent",
+  audience: AGENT_AUDIENCE,
+  maxWaiting: 100,
+  timeoutMs: 30_000,
+  perSecond: 1_000,
+  burst: 1_000,
+  cacheTtlMs: 300_000,
+};
 
 /** A question to the API, as it came. */
 export interface ApiCall {

@@ -40,7 +40,7 @@ const FAILURES: Readonly<Record<string, LookupFailure>> = {
   ETIMEOUT: "timeout",
 };
 
-/** The addresses of each family, one at least; `undefined` for a family that could not be learned. */
+/** One at least; none of a family that has none, `undefined` of one that could not be learned. */
 export interface AllAddresses {
   readonly v4: readonly string[] | undefined;
   readonly v6: readonly string[] | undefined;
