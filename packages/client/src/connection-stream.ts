@@ -1,4 +1,5 @@
 import { Duplex } from "node:stream";
+import { recycledMemory } from "@reachback/common";
 import type { Clock } from "@reachback/common";
 import { IdleTimer } from "./idle-timer.ts";
 
@@ -141,7 +142,7 @@ export class ConnectionStream extends Duplex {
       // Once the other side has closed, nobody reads what is still written.
       while (at < chunk.length && !this.#isRemoteClosed) {
         // Copied, because it is sent later, and the writer may use it again as soon as this is done.
-        const piece = Buffer.from(chunk.subarray(at, at + MAX_PAYLOAD_BYTES));
+        const piece = recycledMemory.keep(chunk.subarray(at, at + MAX_PAYLOAD_BYTES));
         at += piece.length;
         if (!this.#carrier.sendData(piece)) {
           this.#blockedWrite = { goOn, done };

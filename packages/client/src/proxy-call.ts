@@ -161,7 +161,9 @@ export class ProxyCall implements GrpcClientHandler, StreamCarrier {
   }
 
   data(connectionId: ConnectionId, piece: Buffer): void {
-    if (this.#state === "open" && connectionId === this.#connectionId) this.#stream?.receive(piece);
+    if (this.#state !== "open" || connectionId !== this.#connectionId) return;
+    // The reader may keep it for as long as it likes.
+    this.#stream?.receive(Buffer.from(piece));
   }
 
   sent(): void {

@@ -163,5 +163,5 @@ export { TunnelFlows } from "./flow/tunnel-flows.ts";
 export type { FlowPorts } from "./flow/tunnel-flows.ts";
 export { WindowBudget } from "./flow/window-budget.ts";
 export { SilenceWatch } from "./timers/silence-watch.ts";
-export { unpinned } from "./unpinned.ts";
+export { recycledMemory } from "./recycled-memory.ts";
 export { TokenBucket } from "./timers/token-bucket.ts";

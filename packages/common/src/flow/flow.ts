@@ -2,7 +2,7 @@ import type { CancelTimer, Clock } from "../clock.ts";
 import { SendQueue } from "../http2/send-queue.ts";
 import type { ConnectionId, ControlPacket } from "../packet/packet.ts";
 import { PacketType } from "../packet/packet.ts";
-import { unpinned } from "../unpinned.ts";
+import { recycledMemory } from "../recycled-memory.ts";
 import { ReceiveWindow } from "./receive-window.ts";
 import type { ReceiveWindowLimits } from "./receive-window.ts";
 import type { Sender } from "./round-robin.ts";
@@ -20,7 +20,10 @@ export interface FlowLimits extends ReceiveWindowLimits {
 
 /** What the owner of a flow is told. */
 export interface FlowOwner {
-  /** Bytes from the peer. The owner reports with {@link Flow.taken} when they have gone on. */
+  /**
+   * Bytes from the peer, from `recycledMemory`. The owner reports with {@link Flow.taken} when they
+   * have gone on.
+   */
   flowReceived(piece: Buffer): void;
 
   /** The source may go on after {@link Flow.send} returned false. */
@@ -114,8 +117,7 @@ export class Flow implements Sender {
   // Sending
 
   /**
-   * Send bytes, or queue them until it is their turn and there is credit. The caller leaves them
-   * alone from now on.
+   * Send a copy of `piece`, or queue it until it is its turn and there is credit.
    *
    * @returns false when the source has to wait; `flowReady` follows.
    */
@@ -124,9 +126,9 @@ export class Flow implements Sender {
     const tunnel = this.#tunnel;
     if (tunnel.isClear && this.#queue.bytes === 0 && piece.length <= this.#creditBytes) {
       this.#creditBytes -= piece.length;
-      tunnel.sendData(this.connectionId, piece);
+      tunnel.sendData(this.connectionId, recycledMemory.keep(piece));
     } else {
-      this.#queue.push(unpinned(piece));
+      this.#queue.push(recycledMemory.keep(piece));
       tunnel.wantsToSend(this);
     }
     if (!this.#hasRoom) this.#isSourceWaiting = true;
@@ -191,7 +193,7 @@ export class Flow implements Sender {
 
   // Receiving
 
-  /** Bytes have come from the peer. */
+  /** Bytes have come from the peer. The owner gets a copy of `piece`. */
   receive(piece: Buffer): void {
     if (this.#window !== undefined) {
       if (!this.#window.receive(piece.length)) {
@@ -202,7 +204,7 @@ export class Flow implements Sender {
       this.#waitingBytes += piece.length;
       if (!this.#isFull && this.#waitingBytes >= this.#tunnel.limits.queueBytes) this.#filled();
     }
-    this.#owner.flowReceived(piece);
+    this.#owner.flowReceived(recycledMemory.keep(piece));
   }
 
   /** So many bytes have gone on to where they belong; also after {@link retire}. */

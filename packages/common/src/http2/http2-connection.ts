@@ -1,6 +1,7 @@
 import type { Socket } from "node:net";
 import type { Clock } from "../clock.ts";
 import type { HeaderList } from "../hpack/header-list.ts";
+import { readBorrowed } from "../net/borrowed-read.ts";
 import { goawayFrame, pingFrame } from "./frame.ts";
 import type { Http2ConnectionHandler } from "./http2-connection-handler.ts";
 import { Http2Error, Http2ErrorCode } from "./http2-error.ts";
@@ -49,7 +50,7 @@ export class Http2Connection implements StreamHost, OutboxOwner {
     this.#inbox = new Inbox(side, limits, this.#streams, this.#outbox, handler);
     for (const frame of prefaceFrames(side, limits)) this.#outbox.sendControl(frame);
 
-    socket.on("data", (chunk: Buffer) => {
+    readBorrowed(socket, (chunk) => {
       this.#read(chunk);
     });
     socket.on("drain", () => {

@@ -18,7 +18,7 @@ export interface Http2StreamHandler {
   headers(headers: HeaderList, endStream: boolean): void;
 
   /**
-   * The next bytes of the body, a view into what was read. The owner calls
+   * The next bytes of the body, which are valid during the call only. The owner calls
    * `Http2Stream.consumed` for them, now or later: until then they count against the window.
    */
   data(piece: Buffer): void;

@@ -1,3 +1,5 @@
+import { recycledMemory } from "../recycled-memory.ts";
+
 const COMPACT_AFTER = 64;
 
 /** Buffers waiting to be sent, taken from the front in any number of bytes without copying. */
@@ -39,7 +41,11 @@ export class SendQueue {
     }
   }
 
+  /** Drop what waits here. */
   clear(): void {
+    for (let i = this.#head; i < this.#buffers.length; i++) {
+      recycledMemory.release(this.#buffers[i]!);
+    }
     this.#buffers = [];
     this.#head = 0;
     this.#bytes = 0;

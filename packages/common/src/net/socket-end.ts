@@ -1,12 +1,13 @@
 import type { Socket } from "node:net";
 import type { CancelTimer, Clock } from "../clock.ts";
-import { unpinned } from "../unpinned.ts";
+import { recycledMemory } from "../recycled-memory.ts";
+import { readBorrowed } from "./borrowed-read.ts";
 import { endedByReset, peerHasGone, resetSocket } from "./socket-reset.ts";
 import { writeTogether } from "./write-together.ts";
 
 /** What the owner of a {@link SocketEnd} is told. */
 export interface SocketEndHandler {
-  /** The next bytes from the peer. */
+  /** The next bytes from the peer, which are valid during the call only. */
   data(piece: Buffer): void;
 
   /**
@@ -88,7 +89,7 @@ export class SocketEnd {
     this.#limits = limits;
     this.#clock = clock;
     this.#handler = handler;
-    socket.on("data", (piece: Buffer) => {
+    readBorrowed(socket, (piece) => {
       if (this.#state === "open") handler.data(piece);
     });
     socket.on("end", () => {
@@ -118,7 +119,7 @@ export class SocketEnd {
   write(piece: Buffer): void {
     if (this.#state !== "open" || this.#isFinishing) return;
     this.#queuedBytes += piece.length;
-    this.#queue.push(this.#inFlightBytes > 0 ? unpinned(piece) : piece);
+    this.#queue.push(piece);
     if (piece.length < GATHER_FROM_BYTES || this.#queuedBytes >= MAX_IN_FLIGHT_BYTES) {
       this.#flush();
     } else if (this.#inFlightBytes === 0 && !this.#isFlushScheduled) {
@@ -216,7 +217,7 @@ export class SocketEnd {
       this.#queue[0] = first.subarray(MAX_IN_FLIGHT_BYTES);
       this.#queuedBytes -= MAX_IN_FLIGHT_BYTES;
       this.#inFlightBytes = MAX_IN_FLIGHT_BYTES;
-      this.#socket.write(first.subarray(0, MAX_IN_FLIGHT_BYTES), this.#written);
+      writeTogether(this.#socket, [first.subarray(0, MAX_IN_FLIGHT_BYTES)], this.#written);
       return;
     }
     let count = 0;
@@ -281,6 +282,7 @@ export class SocketEnd {
   }
 
   #dropQueue(): void {
+    for (const piece of this.#queue) recycledMemory.release(piece);
     this.#queue = [];
     this.#queuedBytes = 0;
   }

@@ -51,7 +51,10 @@ describe("GrpcMessageReader", () => {
           assert.equal(reader.atBoundary, true);
           for (let at = 0, turn = 0; at < bytes.length; turn++) {
             const end = Math.min(bytes.length, at + sizes[turn % sizes.length]!);
-            reader.push(bytes.subarray(at, end));
+            // What is pushed may be overwritten afterwards.
+            const piece = Buffer.from(bytes.subarray(at, end));
+            reader.push(piece);
+            piece.fill(0xee);
             at = end;
             assert.equal(reader.atBoundary, ends.has(at));
           }

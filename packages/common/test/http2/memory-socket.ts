@@ -30,9 +30,14 @@ export class MemorySocket extends Duplex {
     return Buffer.concat(this.writes.flat());
   }
 
-  /** Bytes arrive from the other end. */
+  /** Bytes arrive from the other end, in memory that is overwritten then. */
   receive(...bytes: readonly Buffer[]): void {
-    for (const piece of bytes) if (!this.destroyed) this.emit("data", piece);
+    for (const piece of bytes) {
+      if (this.destroyed) return;
+      const borrowed = Buffer.from(piece);
+      this.emit("data", borrowed);
+      borrowed.fill(0xee);
+    }
   }
 
   /** The other end finishes sending. */

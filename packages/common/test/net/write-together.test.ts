@@ -1,42 +1,15 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
-import { connect as connectTls, createServer as createTlsServer } from "node:tls";
-import type { TLSSocket } from "node:tls";
-import type { AddressInfo } from "node:net";
 import { describe, it } from "node:test";
-import type { TestContext } from "node:test";
 import { ManualClock, SeededRandom } from "@reachback/common/testing";
 import { SocketEnd } from "../../src/net/socket-end.ts";
 import { writeTogether } from "../../src/net/write-together.ts";
+import { recycledMemory } from "../../src/recycled-memory.ts";
 import { MemorySocket } from "../http2/memory-socket.ts";
+import { tlsPair } from "./tls-pair.ts";
 
 const KIB = 1024;
-
-/** Both ends of a TLS connection that needs no certificates. */
-async function tlsPair(t: TestContext): Promise<{ near: TLSSocket; far: TLSSocket }> {
-  const ciphers = "PSK-AES128-GCM-SHA256";
-  const psk = Buffer.alloc(16, 7);
-  const server = createTlsServer({ ciphers, pskCallback: () => psk });
-  t.after(() => server.close());
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  const accepted = once(server, "secureConnection") as Promise<[TLSSocket]>;
-  const near = connectTls({
-    ciphers,
-    host: "127.0.0.1",
-    port,
-    checkServerIdentity: () => undefined,
-    pskCallback: () => ({ psk, identity: "test" }),
-  });
-  const [far] = await accepted;
-  t.after(() => {
-    near.destroy();
-    far.destroy();
-  });
-  return { near, far };
-}
 
 describe("writeTogether()", () => {
   it("delivers every byte in order over TLS, whatever waits there", async (t) => {
@@ -55,9 +28,10 @@ describe("writeTogether()", () => {
     const all = once(far, "end");
     const rounds = 200;
     for (let round = 0; round < rounds; round++) {
-      const buffers = Array.from({ length: 1 + below(6) }, () =>
-        Buffer.alloc(below(2) === 0 ? below(60) : below(100 * KIB), round),
-      );
+      const buffers = Array.from({ length: 1 + below(6) }, () => {
+        const buffer = Buffer.alloc(below(2) === 0 ? below(60) : below(100 * KIB), round);
+        return below(2) === 0 ? recycledMemory.keep(buffer) : buffer;
+      });
       for (const buffer of buffers) {
         sent.update(buffer);
         sentBytes += buffer.length;
@@ -83,6 +57,35 @@ describe("writeTogether()", () => {
       [2, large.length, 1],
     );
     assert.equal(socket.writes[0][1], large);
+  });
+
+  it("writes neighbours in memory as one, without copying them", () => {
+    const socket = new MemorySocket();
+    const memory = Buffer.alloc(40 * KIB);
+    const piece = (start: number, end: number) => memory.subarray(start * KIB, end * KIB);
+    writeTogether(socket.asSocket, [piece(0, 8), piece(8, 24), piece(30, 35), piece(24, 30)]);
+    const [written] = socket.writes;
+    assert.deepEqual(written, [piece(0, 24), piece(30, 35), piece(24, 30)]);
+    for (const buffer of written) assert.equal(buffer.buffer, memory.buffer);
+  });
+
+  it("releases recycled memory once it has left, and not before", () => {
+    const socket = new MemorySocket();
+    socket.stall();
+    const first = recycledMemory.keep(Buffer.alloc(8 * KIB, "a"));
+    writeTogether(socket.asSocket, [first]);
+    const second = recycledMemory.keep(Buffer.alloc(8 * KIB, "b"));
+    assert.equal(second.byteOffset - first.byteOffset, 8 * KIB);
+    writeTogether(socket.asSocket, [second]);
+    socket.stall(false);
+    return new Promise<void>((resolve) => {
+      setImmediate(() => {
+        const third = recycledMemory.keep(Buffer.alloc(8 * KIB, "c"));
+        assert.equal(third.byteOffset, first.byteOffset);
+        recycledMemory.release(third);
+        resolve();
+      });
+    });
   });
 
   it("writes nothing where there is nothing", () => {

@@ -105,7 +105,7 @@ export class ConnectTunnel implements FrontendEnd {
       this.#toAgent(piece);
       return;
     }
-    this.#early.push(piece);
+    this.#early.push(Buffer.from(piece));
     this.#earlyBytes += piece.length;
     if (this.#earlyBytes >= MAX_EARLY_BYTES) this.#pause();
   }

@@ -6,7 +6,6 @@ import {
   SilenceWatch,
   agreedExtensions,
   namedExtensions,
-  unpinned,
 } from "@reachback/common";
 import type {
   CarrierHandler,
@@ -211,7 +210,7 @@ class ProxyStream implements CarrierHandler, ProxyEndStream {
   }
 
   sendData(connectionId: ConnectionId, piece: Buffer): void {
-    this.#carrier?.sendData(connectionId, unpinned(piece));
+    this.#carrier?.sendData(connectionId, piece);
   }
 
   agentReady(): void {

@@ -1,0 +1,152 @@
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { once } from "node:events";
+import { connect, createServer } from "node:net";
+import type { Socket } from "node:net";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import type { TestContext } from "node:test";
+import { SeededRandom } from "@reachback/common/testing";
+import { readBorrowed } from "../../src/net/borrowed-read.ts";
+import { MemorySocket } from "../http2/memory-socket.ts";
+import { eventually, socketPair } from "./socket-pair.ts";
+import { tlsPair } from "./tls-pair.ts";
+
+const KIB = 1024;
+
+async function unixPair(t: TestContext): Promise<{ near: Socket; far: Socket }> {
+  const folder = await mkdtemp(join(tmpdir(), "reachback-read-"));
+  const server = createServer({ allowHalfOpen: true });
+  server.listen(join(folder, "socket"));
+  await once(server, "listening");
+  const near = connect({ path: join(folder, "socket"), allowHalfOpen: true });
+  const [far] = (await once(server, "connection")) as [Socket];
+  t.after(async () => {
+    near.destroy();
+    far.destroy();
+    server.close();
+    await rm(folder, { recursive: true });
+  });
+  return { near, far };
+}
+
+const PAIRS = { TCP: socketPair, Unix: unixPair, TLS: tlsPair } as const;
+
+for (const [kind, makePair] of Object.entries(PAIRS)) {
+  describe(`readBorrowed() of a ${kind} socket`, () => {
+    for (const side of ["connected", "accepted"] as const) {
+      it(`reads what is ${side} into the same memory again and again`, async (t) => {
+        const { near, far } = await makePair(t);
+        const [reader, writer] = side === "connected" ? [near, far] : [far, near];
+        const memory = new Set<ArrayBufferLike>();
+        let text = "";
+        readBorrowed(reader, (piece) => {
+          memory.add(piece.buffer);
+          text += piece.toString();
+        });
+        for (const word of ["one", "two", "three"]) {
+          const before = text;
+          writer.write(word);
+          await eventually(() => text === before + word);
+        }
+        assert.equal(memory.size, 1);
+      });
+    }
+
+    it("delivers every byte in order, before the end", async (t) => {
+      const { near, far } = await makePair(t);
+      const random = new SeededRandom(3);
+      const below = (limit: number) => Math.floor(random.fraction() * limit);
+      const sent = createHash("sha256");
+      const received = createHash("sha256");
+      readBorrowed(far, (piece) => {
+        received.update(piece);
+        // As whoever reads next will do.
+        piece.fill(0xee);
+      });
+      const ended = once(far, "end");
+      for (let count = 0; count < 300; count++) {
+        const bytes =
+          below(2) === 0 ? below(100) : below(3) * 16 * KIB + below(2) * below(40 * KIB);
+        const piece = Buffer.alloc(bytes, count);
+        sent.update(piece);
+        if (!near.write(piece)) await once(near, "drain");
+      }
+      near.end();
+      await ended;
+      assert.equal(received.digest("hex"), sent.digest("hex"));
+    });
+
+    it("stops where it is paused, and goes on from there", async (t) => {
+      const { near, far } = await makePair(t);
+      let bytes = 0;
+      readBorrowed(far, (piece) => {
+        bytes += piece.length;
+      });
+      near.write("a");
+      await eventually(() => bytes === 1);
+      far.pause();
+      near.write(Buffer.alloc(20_000));
+      for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+      assert.equal(bytes, 1);
+      far.resume();
+      await eventually(() => bytes === 20_001);
+    });
+
+    it("begins with what was read before", async (t) => {
+      const { near, far } = await makePair(t);
+      near.write("one two");
+      await once(far, "readable");
+      far.unshift(far.read() as Buffer);
+      let text = "";
+      readBorrowed(far, (piece) => {
+        text += piece.toString();
+      });
+      await eventually(() => text === "one two");
+      near.write(" three");
+      await eventually(() => text === "one two three");
+    });
+  });
+}
+
+describe("readBorrowed()", () => {
+  it("hands out together what TLS delivers in full records", async (t) => {
+    const { near, far } = await tlsPair(t);
+    const sizes: number[] = [];
+    readBorrowed(far, (piece) => sizes.push(piece.length));
+    const sum = () => sizes.reduce((total, size) => total + size, 0);
+    near.write(Buffer.alloc(40 * KIB));
+    await eventually(() => sum() === 40 * KIB);
+    // A record that is cut by the reads of the socket waits for the next turn at most.
+    assert.equal(sizes.length <= 2, true, String(sizes));
+    // With nothing behind a full record, the end of the turn is what hands it out.
+    near.write(Buffer.alloc(16 * KIB));
+    await eventually(() => sum() === 56 * KIB);
+  });
+
+  it("hands out what it has gathered before it says that the connection was reset", async (t) => {
+    const { near, far } = await tlsPair(t);
+    const events: string[] = [];
+    readBorrowed(far, (piece) => events.push(`${piece.length}`));
+    far.on("error", () => events.push("error"));
+    far.on("close", () => events.push("close"));
+    const before = far.bytesRead;
+    near.write(Buffer.alloc(16 * KIB));
+    // Seen ahead of the end of the turn in which it came.
+    await eventually(() => far.bytesRead === before + 16 * KIB);
+    assert.equal(events.length, 0);
+    far.destroy(new Error("lost"));
+    await eventually(() => events.includes("close"));
+    assert.deepEqual(events, [`${16 * KIB}`, "error", "close"]);
+  });
+
+  it("reads by events where there is no handle to set up", () => {
+    const socket = new MemorySocket();
+    const seen: string[] = [];
+    readBorrowed(socket.asSocket, (piece) => seen.push(piece.toString()));
+    socket.receive(Buffer.from("one"), Buffer.from("two"));
+    assert.deepEqual(seen, ["one", "two"]);
+  });
+});
