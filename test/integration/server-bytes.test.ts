@@ -106,8 +106,14 @@ for (const [transport, open] of Object.entries(CONNECT_FRONTENDS)) {
       const agent = await connectAsAgent(t, server);
       const early = noise(3 * MIB, 2);
       const client = await open(t, server);
-      client.write("CONNECT endpoint:80 HTTP/1.1\r\n\r\n").write(early);
+      client.write("CONNECT endpoint:80 HTTP/1.1\r\n\r\n");
       const random = (await agent.nextPacket()).dialRequest?.random ?? "";
+      // What comes first waits longest, while others are read.
+      for (let at = 0; at < 5_000; at += 1_000) {
+        client.write(early.subarray(at, at + 1_000));
+        await new Promise((resolve) => setTimeout(resolve, 5));
+      }
+      client.write(early.subarray(5_000));
       const received = collect(agent, early.length);
       await new Promise((resolve) => setTimeout(resolve, 30));
       agent.send(packets.dialed(random, 1));
