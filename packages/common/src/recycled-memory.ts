@@ -67,11 +67,12 @@ export class RecycledMemory {
 
   /** The bytes of `piece` are not needed any more. Does nothing for what {@link keep} did not make. */
   release(piece: Buffer): void {
-    if (piece.buffer.byteLength !== BLOCK_BYTES) return;
+    if (piece.length === 0 || piece.buffer.byteLength !== BLOCK_BYTES) return;
     const block = this.#blockOf.get(piece.buffer);
     if (block === undefined) return;
     block.heldBytes -= piece.length;
-    if (block.heldBytes > 0) return;
+    // With less than nothing held, something was released twice: then nobody gets the block again.
+    if (block.heldBytes !== 0) return;
     block.usedBytes = 0;
     if (block !== this.#current) this.#free.push(block);
   }

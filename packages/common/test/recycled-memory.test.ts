@@ -60,6 +60,7 @@ describe("RecycledMemory", () => {
     const kept = memory.keep(Buffer.alloc(16 * KIB, "a"));
     memory.release(Buffer.alloc(16 * KIB));
     memory.release(Buffer.alloc(BLOCK_BYTES));
+    memory.release(kept.subarray(0, 0));
     memory.release(new RecycledMemory().keep(Buffer.alloc(16 * KIB)));
     memory.keep(Buffer.alloc(16 * KIB, "b"));
     assert.deepEqual(kept, Buffer.alloc(16 * KIB, "a"));

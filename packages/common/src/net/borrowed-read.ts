@@ -71,10 +71,14 @@ function gatherRecords(socket: Socket, received: (piece: Buffer) => void) {
   const handOut = () => {
     if (gathered === undefined) return;
     const buffer = gathered;
+    const bytes = gatheredBytes;
     gathered = undefined;
-    received(buffer.subarray(0, gatheredBytes));
     gatheredBytes = 0;
-    freeGatherBuffers.push(buffer);
+    try {
+      received(buffer.subarray(0, bytes));
+    } finally {
+      freeGatherBuffers.push(buffer);
+    }
   };
   for (const event of ["end", "error", "close"]) socket.prependListener(event, handOut);
   return (bytes: number) => {

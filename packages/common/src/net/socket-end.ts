@@ -34,6 +34,12 @@ export interface SocketEndLimits {
   readonly closeStallMs: number;
 }
 
+/** Most bytes handed to the owner at a time. */
+const MAX_PIECE_BYTES = 64 * 1024;
+
+/** What is read of a peer that has to wait before it is not read at all. */
+const READ_AHEAD_BYTES = 16 * 1024;
+
 /**
  * Most bytes given to the socket at a time. Small enough that "nothing was taken for ten seconds"
  * means a stalled peer, not a slow one; large enough to cost nothing.
@@ -77,6 +83,9 @@ export class SocketEnd {
   #queuedBytes = 0;
   #inFlightBytes = 0;
   #isFlushScheduled = false;
+  /** Whether the owner wants nothing more for now; and what came since it said so. */
+  #isPaused = false;
+  #readAheadBytes = 0;
   /** Nothing more will be written, but the peer may go on. */
   #isFinishing = false;
   #state: "open" | "closing" | "resetting" | "closed" = "open";
@@ -90,7 +99,7 @@ export class SocketEnd {
     this.#clock = clock;
     this.#handler = handler;
     readBorrowed(socket, (piece) => {
-      if (this.#state === "open") handler.data(piece);
+      this.#received(piece);
     });
     socket.on("end", () => {
       this.#ended();
@@ -135,12 +144,18 @@ export class SocketEnd {
     if (this.queuedBytes === 0) this.#socket.end();
   }
 
-  /** Stop reading: the kernel's buffer fills and the peer has to wait. */
+  /**
+   * Stop reading: the kernel's buffer fills and the peer has to wait. Up to one read more may come, so
+   * that a peer that sends little and leaves is noticed all the same.
+   */
   pauseReading(): void {
-    this.#socket.pause();
+    if (this.#isPaused) return;
+    this.#isPaused = true;
+    this.#readAheadBytes = 0;
   }
 
   resumeReading(): void {
+    this.#isPaused = false;
     this.#socket.resume();
   }
 
@@ -156,7 +171,7 @@ export class SocketEnd {
     if (this.#state !== "open") return;
     this.#state = "closing";
     this.#flushed = flushed;
-    this.#socket.resume();
+    this.resumeReading();
     this.#watchProgress();
     if (this.#socket.writableFinished) {
       // Not before the caller is back.
@@ -178,7 +193,7 @@ export class SocketEnd {
   resetBehindData(): void {
     if (this.#state !== "open") return;
     this.#state = "resetting";
-    this.#socket.resume();
+    this.resumeReading();
     if (this.queuedBytes === 0) this.#resetSoon();
     else this.#watchProgress();
   }
@@ -189,6 +204,17 @@ export class SocketEnd {
     this.#state = "resetting";
     this.#dropQueue();
     resetSocket(this.#socket);
+  }
+
+  #received(piece: Buffer): void {
+    if (this.#isPaused) {
+      this.#readAheadBytes += piece.length;
+      if (this.#readAheadBytes >= READ_AHEAD_BYTES) this.#socket.pause();
+    }
+    // TLS delivers more at once than a packet may hold.
+    for (let at = 0; at < piece.length && this.#state === "open"; at += MAX_PIECE_BYTES) {
+      this.#handler.data(piece.subarray(at, at + MAX_PIECE_BYTES));
+    }
   }
 
   readonly #written = (error?: Error | null): void => {

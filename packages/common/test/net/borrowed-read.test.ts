@@ -142,6 +142,23 @@ describe("readBorrowed()", () => {
     assert.deepEqual(events, [`${16 * KIB}`, "error", "close"]);
   });
 
+  it("hands out what came before a reset", async (t) => {
+    const { near, far, nearTcp } = await tlsPair(t);
+    const events: string[] = [];
+    let bytes = 0;
+    readBorrowed(far, (piece) => {
+      bytes += piece.length;
+    });
+    far.on("error", (error: NodeJS.ErrnoException) => events.push(error.code ?? error.message));
+    far.on("close", () => events.push("close"));
+    near.write(Buffer.alloc(40 * KIB));
+    await eventually(() => bytes === 40 * KIB);
+    near.on("error", () => undefined);
+    nearTcp.resetAndDestroy();
+    await eventually(() => events.includes("close"));
+    assert.deepEqual(events, ["ECONNRESET", "close"]);
+  });
+
   it("reads by events where there is no handle to set up", () => {
     const socket = new MemorySocket();
     const seen: string[] = [];

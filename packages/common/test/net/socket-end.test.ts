@@ -8,6 +8,7 @@ import type { Clock } from "../../src/clock.ts";
 import { SocketEnd } from "../../src/net/socket-end.ts";
 import type { SocketEndLimits } from "../../src/net/socket-end.ts";
 import { eventually, pairMaker, read, socketPair } from "./socket-pair.ts";
+import { tlsPair } from "./tls-pair.ts";
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
@@ -163,14 +164,14 @@ describe("a socket end's reading", () => {
     far.write("b".repeat(100_000));
     far.end();
     for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
-    assert.equal(received(), "a");
+    assert.ok(received().length <= 1 + 64 * KIB, `${received().length} bytes`);
     end.resumeReading();
     await eventually(() => received().length === 100_001);
   });
 
   it("holds a peer up while it is paused: memory is bounded by the system's buffers", async (t) => {
     const { near, far } = await socketPair(t);
-    const { end } = record(near);
+    const { end, received } = record(near);
     end.pauseReading();
     let written = 0;
     while (far.write(Buffer.alloc(64 * KIB)) || far.writableLength < 512 * KIB) {
@@ -178,7 +179,41 @@ describe("a socket end's reading", () => {
       await new Promise((resolve) => setImmediate(resolve));
       assert.ok(written < 100 * MIB);
     }
-    assert.ok(near.readableLength <= 128 * KIB, `${near.readableLength} bytes`);
+    const readBytes = near.readableLength + received().length;
+    assert.ok(readBytes <= 128 * KIB, `${readBytes} bytes`);
+  });
+
+  it("notices while it is paused that a peer which has sent little has left", async (t) => {
+    const pairs = await pairMaker(t);
+    for (const [leave, expected] of [
+      [(far: Socket) => far.end(), "ended"],
+      [(far: Socket) => far.resetAndDestroy(), "closed ECONNRESET"],
+    ] as const) {
+      const { near, far } = await pairs.make();
+      const { end, events, received } = record(near);
+      far.write("a");
+      await eventually(() => received() === "a");
+      end.pauseReading();
+      far.write("b".repeat(1_000));
+      await eventually(() => received().length === 1_001);
+      leave(far);
+      await eventually(() => events.length > 0);
+      assert.deepEqual(events, [expected]);
+    }
+  });
+
+  it("hands out no more at a time than a packet may hold", async (t) => {
+    const { near, far } = await tlsPair(t);
+    const sizes: number[] = [];
+    new SocketEnd(far, LIMITS, systemClock, {
+      data: (piece) => sizes.push(piece.length),
+      ended: () => undefined,
+      taken: () => undefined,
+      closed: () => undefined,
+    });
+    near.write(Buffer.alloc(1 * MIB));
+    await eventually(() => sizes.reduce((total, size) => total + size, 0) === 1 * MIB);
+    assert.ok(Math.max(...sizes) <= 64 * KIB, `${Math.max(...sizes)} bytes`);
   });
 });
 

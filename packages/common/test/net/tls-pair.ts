@@ -1,11 +1,19 @@
 import { once } from "node:events";
-import type { AddressInfo } from "node:net";
+import { connect as connectTcp } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import type { TestContext } from "node:test";
 import { connect, createServer } from "node:tls";
 import type { TLSSocket } from "node:tls";
 
+export interface TlsPair {
+  readonly near: TLSSocket;
+  readonly far: TLSSocket;
+  /** What carries the near end. */
+  readonly nearTcp: Socket;
+}
+
 /** Both ends of a TLS connection that needs no certificates. */
-export async function tlsPair(t: TestContext): Promise<{ near: TLSSocket; far: TLSSocket }> {
+export async function tlsPair(t: TestContext): Promise<TlsPair> {
   const ciphers = "PSK-AES128-GCM-SHA256";
   const psk = Buffer.alloc(16, 7);
   const server = createServer({ ciphers, pskCallback: () => psk });
@@ -14,10 +22,10 @@ export async function tlsPair(t: TestContext): Promise<{ near: TLSSocket; far: T
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;
   const accepted = once(server, "secureConnection") as Promise<[TLSSocket]>;
+  const nearTcp = connectTcp(port, "127.0.0.1");
   const near = connect({
     ciphers,
-    host: "127.0.0.1",
-    port,
+    socket: nearTcp,
     checkServerIdentity: () => undefined,
     pskCallback: () => ({ psk, identity: "test" }),
   });
@@ -26,5 +34,5 @@ export async function tlsPair(t: TestContext): Promise<{ near: TLSSocket; far: T
     near.destroy();
     far.destroy();
   });
-  return { near, far };
+  return { near, far, nearTcp };
 }

@@ -1,4 +1,4 @@
-import { HALF_CLOSE_TIMEOUT, PacketType } from "@reachback/common";
+import { HALF_CLOSE_TIMEOUT, PacketType, recycledMemory } from "@reachback/common";
 import type { ConnectionId, DialId, Flow, FlowOwner } from "@reachback/common";
 import type { DialFailureReason } from "../metrics.ts";
 import { AgentEnds } from "./agent-ends.ts";
@@ -320,6 +320,7 @@ export class Connection implements FlowOwner, HalfClosed {
     this.#record.fromAgent(piece.length);
     this.#halfCloseWatch?.touch();
     if (this.#isAbandoned) {
+      recycledMemory.release(piece);
       this.taken(piece.length);
       return;
     }
