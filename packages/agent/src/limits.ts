@@ -62,6 +62,12 @@ export const MAX_SLOW_ATTEMPTS = 2;
  */
 export const SLOW_ATTEMPT_MS = 3_300;
 
+/** TLS handshakes at one place, at a time: attempts beyond are connected, and wait for their turn. */
+export const MAX_HANDSHAKES = 3;
+
+/** When a handshake, with the server's answer, is slow, so that the next one need not wait for it. */
+export const SLOW_HANDSHAKE_MS = 1_000;
+
 /** Addresses of servers that are found in DNS; what is beyond is left alone. */
 export const MAX_SERVER_ADDRESSES = 64;
 

@@ -1,6 +1,8 @@
 import { Backoff, jittered } from "@reachback/common";
 import type { CancelTimer, Clock, Random } from "@reachback/common";
 import { MAX_FRESH_ATTEMPTS, MAX_SLOW_ATTEMPTS, SLOW_ATTEMPT_MS } from "../limits.ts";
+import { HandshakeTurns } from "./handshake-turns.ts";
+import type { HandshakeTurn } from "./handshake-turns.ts";
 
 export interface AttemptPace {
   /** The pause between attempts once servers are hard to find, and the first after a failure. */
@@ -25,8 +27,24 @@ export interface WantedTunnels {
 /** What came of an attempt that did not fail: a tunnel, or a server that has one already. */
 export type AttemptOutcome = "opened" | "duplicate";
 
-/** One try to get a tunnel. Rejects if there is none. */
-export type Attempt = (signal: AbortSignal) => Promise<AttemptOutcome>;
+/**
+ * One try to get a tunnel. Rejects if there is none.
+ *
+ * @param handshakeTurn - To be called when a connection is there, and waited for before its handshake.
+ */
+export type Attempt = (
+  signal: AbortSignal,
+  handshakeTurn: () => Promise<void>,
+) => Promise<AttemptOutcome>;
+
+/** An attempt that goes on. */
+interface Run {
+  readonly startedAtMs: number;
+  readonly abort: AbortController;
+  turn: HandshakeTurn | undefined;
+  /** When its handshake began: waiting for its turn is not what makes an attempt take long. */
+  begunAtMs: number;
+}
 
 /** Upstream's figures: each pause is half as long again, and up to a tenth longer at random. */
 const BACKOFF_FACTOR = 1.5;
@@ -44,13 +62,18 @@ const SUPPOSED_SERVERS = 5;
 /** Failures in a row that count as duplicates then: of a server that is down, while others answer. */
 const TOLERATED_FAILURES = 3;
 
-/** The pause behind a duplicate then, as a part of the sync interval. */
+/** The pause behind a duplicate then, as a part of the sync interval, at the shortest. */
 const EAGER_FRACTION = 1 / 5;
 
-/** Attempts at a time then: one for so many servers, within these limits. */
-const SERVERS_PER_EAGER_ATTEMPT = 3;
+/** Draws in a sync interval once there were as many duplicates in a row as there are servers. */
+const EAGER_DRAWS = 30;
+
+/**
+ * Attempts at a time then: one for each server, within these limits. A server with workers gives them
+ * connections in turn, so that those which arrive together meet different ones.
+ */
 const MIN_EAGER_ATTEMPTS = 2;
-const MAX_EAGER_ATTEMPTS = 4;
+const MAX_EAGER_ATTEMPTS = 12;
 
 /**
  * The attempts to get the tunnels that are missing at one place. With none missing there is no
@@ -58,12 +81,14 @@ const MAX_EAGER_ATTEMPTS = 4;
  *
  * - As many attempts run at a time as tunnels are missing, but {@link MAX_FRESH_ATTEMPTS} at most.
  *   One that has been going on for {@link SLOW_ATTEMPT_MS} does not keep the next one waiting;
- *   {@link MAX_SLOW_ATTEMPTS} of these are tolerated on top.
+ *   {@link MAX_SLOW_ATTEMPTS} of these are tolerated on top. {@link HandshakeTurns} says how many of
+ *   them go beyond a connection at a time.
  * - Failures are followed by growing pauses, counted from the start of what failed. A few of them
  *   among duplicates count as such: one of the servers behind the balancer is down.
  * - A duplicate is followed by a short pause, as long as the attempt took if that was longer, and then
  *   by several attempts, the more the more servers there are: behind a balancer one of them may find
- *   the server that is missing. After {@link EAGER_DUPLICATES} for each server in vain it is the sync
+ *   the server that is missing. After as many duplicates as servers they come at {@link EAGER_DRAWS}
+ *   in a sync interval, after {@link EAGER_DUPLICATES} for each server in vain it is the sync
  *   interval, and one attempt.
  * - A tunnel that ends is replaced after a random part of the sync interval, so that the agents of a
  *   server that went do not all come at once; one that did not last as if it had failed.
@@ -76,7 +101,8 @@ export class ConnectAttempts {
   readonly #failures: Backoff;
   /** For tunnels that end soon after they were opened. */
   readonly #shortLives: Backoff;
-  readonly #running = new Set<{ readonly startedAtMs: number; readonly abort: AbortController }>();
+  readonly #running = new Set<Run>();
+  readonly #handshakes: HandshakeTurns;
   #notBeforeMs = Number.NEGATIVE_INFINITY;
   #failedAtMs = Number.NEGATIVE_INFINITY;
   /** When a tunnel was lost last that had not lasted. */
@@ -97,6 +123,7 @@ export class ConnectAttempts {
     this.#pace = pace;
     this.#ports = ports;
     this.#attempt = attempt;
+    this.#handshakes = new HandshakeTurns(ports.clock);
     this.#wanted = wanted;
     const backoff = () =>
       new Backoff(
@@ -164,12 +191,15 @@ export class ConnectAttempts {
   get #freshLimit(): number {
     const limit = Math.min(this.#wanted().missing, MAX_FRESH_ATTEMPTS);
     if (limit <= 0 || this.#duplicates === 0) return limit;
-    if (!this.#isEager) return 1;
-    const share = Math.ceil(this.#serverCount / SERVERS_PER_EAGER_ATTEMPT);
-    return Math.max(limit, MIN_EAGER_ATTEMPTS, Math.min(share, MAX_EAGER_ATTEMPTS));
+    return this.#isEager ? Math.max(limit, this.#eagerAttempts) : 1;
+  }
+
+  get #eagerAttempts(): number {
+    return Math.max(MIN_EAGER_ATTEMPTS, Math.min(this.#serverCount, MAX_EAGER_ATTEMPTS));
   }
 
   get #isEager(): boolean {
+    if (this.#failuresInRow > TOLERATED_FAILURES) return false;
     return this.#duplicates <= EAGER_DUPLICATES * this.#serverCount;
   }
 
@@ -187,23 +217,42 @@ export class ConnectAttempts {
   }
 
   #start(nowMs: number): void {
-    const run = { startedAtMs: nowMs, abort: new AbortController() };
+    const run: Run = {
+      startedAtMs: nowMs,
+      abort: new AbortController(),
+      turn: undefined,
+      begunAtMs: nowMs,
+    };
     this.#running.add(run);
-    this.#attempt(run.abort.signal).then(
+    const handshakeTurn = async () => {
+      run.turn = this.#handshakes.take();
+      await run.turn.come;
+      run.begunAtMs = this.#ports.clock.now();
+    };
+    this.#attempt(run.abort.signal, handshakeTurn).then(
       (outcome) => {
-        if (!this.#running.delete(run)) return;
+        if (!this.#remove(run)) return;
         this.#failures.reset();
         this.#failuresInRow = 0;
         if (outcome === "opened") this.#duplicates = 0;
-        else this.#duplicate(this.#ports.clock.now() - nowMs);
+        else this.#duplicate(this.#ports.clock.now() - run.begunAtMs);
         this.reconcile();
       },
       () => {
-        if (!this.#running.delete(run)) return;
+        if (!this.#remove(run)) return;
         this.#failed(nowMs);
         this.reconcile();
       },
     );
+  }
+
+  /** Whether it was running still. */
+  #remove(run: Run): boolean {
+    const isRunning = this.#running.delete(run);
+    // Whoever is next is not to begin with what is not needed any more.
+    if (isRunning && this.#wanted().missing <= 0) this.#cancelAll();
+    run.turn?.over();
+    return isRunning;
   }
 
   #failed(startedAtMs: number): void {
@@ -222,7 +271,10 @@ export class ConnectAttempts {
   #duplicate(tookMs: number): void {
     const { syncIntervalMs } = this.#pace;
     this.#duplicates++;
-    const shortMs = Math.max(syncIntervalMs * EAGER_FRACTION, tookMs);
+    // Soon after a server was met others are likely to be there; later, one of them may be down.
+    const isSoon = this.#duplicates <= this.#serverCount;
+    const fraction = Math.max(EAGER_FRACTION, isSoon ? 0 : this.#eagerAttempts / EAGER_DRAWS);
+    const shortMs = Math.max(syncIntervalMs * fraction, tookMs);
     const pauseMs = this.#isEager ? Math.min(shortMs, syncIntervalMs) : syncIntervalMs;
     this.#pause(jittered(pauseMs, JITTER, this.#ports.random));
   }
@@ -254,5 +306,6 @@ export class ConnectAttempts {
     const running = [...this.#running];
     this.#running.clear();
     for (const { abort } of running) abort.abort();
+    for (const { turn } of running) turn?.over();
   }
 }

@@ -177,7 +177,7 @@ export class ServerSet {
     const attempts = new ConnectAttempts(
       this.#pace,
       this.#ports,
-      (signal) => this.#connect(key, nextAddress(), signal),
+      (...attempt) => this.#connect(key, nextAddress(), ...attempt),
       () => this.#wantedAt(key),
     );
     this.#places.set(key, attempts);
@@ -237,6 +237,7 @@ export class ServerSet {
     key: string,
     address: ServerAddress | undefined,
     signal: AbortSignal,
+    handshakeTurn: () => Promise<void>,
   ): Promise<AttemptOutcome> {
     const { logger, metrics } = this.#ports;
     if (address === undefined) throw new Error("no address of a server is known");
@@ -252,6 +253,7 @@ export class ServerSet {
           return accepted.events;
         },
         signal,
+        handshakeTurn,
       );
       // It is asked again, but not as eagerly as if somebody else might answer.
       if (outcome === undefined || outcome === "leaving") {

@@ -111,15 +111,17 @@ export class TunnelConnector {
    *
    * @param accepted - Called at once when the server accepts the tunnel; says who is told what
    * becomes of it.
+   * @param handshakeTurn - Called when the socket is connected, and waited for before TLS.
    * @throws {TunnelConnectError}, or `signal`'s reason when it aborts.
    */
   async connect(
     address: ServerAddress,
     accepted: (open: OpenTunnel) => TunnelEvents,
     signal: AbortSignal,
+    handshakeTurn: () => Promise<void>,
   ): Promise<void> {
     const token = await this.#readToken();
-    const socket = await this.#connectSocket(address, signal);
+    const socket = await this.#connectSocket(address, signal, handshakeTurn);
     await this.#openTunnel(socket, address, token, accepted, signal);
   }
 
@@ -143,12 +145,17 @@ export class TunnelConnector {
     return token;
   }
 
-  async #connectSocket({ host, port, name }: ServerAddress, signal: AbortSignal): Promise<Socket> {
+  async #connectSocket(
+    { host, port, name }: ServerAddress,
+    signal: AbortSignal,
+    handshakeTurn: () => Promise<void>,
+  ): Promise<Socket> {
     const { lookup } = this.#options;
     try {
       return await connectSocket({
         address: { kind: "tcp", host, port },
         tls: this.#tlsOptionsFor(name),
+        beforeTls: handshakeTurn,
         timeoutMs: SERVER_CONNECT_TIMEOUT_MS,
         clock: this.#ports.clock,
         signal,

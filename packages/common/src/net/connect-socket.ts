@@ -30,6 +30,8 @@ export interface ConnectOptions {
   readonly address: ConnectAddress;
   /** TLS on top of TCP: what goes to `tls.connect`, without the socket. */
   readonly tls?: ConnectionOptions;
+  /** Called when the socket is connected; the TLS handshake begins when it resolves. */
+  readonly beforeTls?: () => Promise<void>;
   /** For everything together: look-up, connection and TLS handshake. */
   readonly timeoutMs: number;
   readonly clock: Clock;
@@ -113,11 +115,9 @@ export function connectSocket(options: ConnectOptions): Promise<Socket> {
     tcpSocket.on("lookup", (error: Error | null) => {
       if (error === null) phase = "connect";
     });
-    tcpSocket.on("connect", () => {
-      if (options.tls === undefined) {
-        succeed(tcpSocket);
-        return;
-      }
+    const secure = () => {
+      if (settled) return;
+      tcpSocket.off("end", onClose);
       phase = "tls";
       const secured = connectTls({ ...options.tls, socket: tcpSocket });
       tlsSocket = secured;
@@ -127,6 +127,15 @@ export function connectSocket(options: ConnectOptions): Promise<Socket> {
       secured.on("secureConnect", () => {
         succeed(secured);
       });
+    };
+    tcpSocket.on("connect", () => {
+      if (options.tls === undefined) succeed(tcpSocket);
+      else if (options.beforeTls === undefined) secure();
+      else {
+        // Half of a connection is still one, but TLS would wait on it for ever.
+        tcpSocket.on("end", onClose);
+        void options.beforeTls().then(secure);
+      }
     });
   });
 }

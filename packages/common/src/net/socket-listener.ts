@@ -194,6 +194,8 @@ function makeServer(
     const key = keyOf(tcpSocket);
     handshaking.set(key, tcpSocket);
     track(tcpSocket);
+    // Half of a connection is no use to a handshake: one that its client gives up ends here and now.
+    tcpSocket.allowHalfOpen = false;
     tcpSocket.once("close", () => {
       if (handshaking.get(key) === tcpSocket) handshaking.delete(key);
     });
@@ -202,6 +204,7 @@ function makeServer(
     const key = keyOf(tlsSocket);
     const tcpSocket = handshaking.get(key);
     handshaking.delete(key);
+    tlsSocket.allowHalfOpen = true;
     if (tcpSocket !== undefined) rememberCarrier(tlsSocket, tcpSocket);
     const problem =
       options.requiredAlpn === undefined
@@ -215,7 +218,10 @@ function makeServer(
     }
   });
   server.on("tlsClientError", (error: Error, tlsSocket: TLSSocket) => {
-    handler.rejected(describeTlsError(error, "client", tlsSocket), rejectedPeer(tlsSocket));
+    // Whoever left without a word was only looking, or has found elsewhere what it was after.
+    if (!leftWithoutWord(error, tlsSocket)) {
+      handler.rejected(describeTlsError(error, "client", tlsSocket), rejectedPeer(tlsSocket));
+    }
     // After a timeout Node would leave it open.
     tlsSocket.destroy();
   });
@@ -227,9 +233,17 @@ function makeServer(
  * longer; the TCP socket below was asked when it came, and Node remembers that.
  */
 function rejectedPeer(tlsSocket: TLSSocket): PeerAddress | undefined {
+  return peerAddress(carrierOf(tlsSocket) ?? tlsSocket);
+}
+
+function leftWithoutWord(error: NodeJS.ErrnoException, tlsSocket: TLSSocket): boolean {
+  return error.code === "ECONNRESET" && carrierOf(tlsSocket)?.bytesRead === 0;
+}
+
+/** The TCP socket below. */
+function carrierOf(tlsSocket: TLSSocket): Socket | undefined {
   // Node has no public name for it.
-  const { _parent: tcpSocket } = tlsSocket as { readonly _parent?: Socket };
-  return peerAddress(tcpSocket ?? tlsSocket);
+  return (tlsSocket as { readonly _parent?: Socket })._parent;
 }
 
 function listen(

@@ -11,7 +11,7 @@ const MAX_PICKS = 8;
  * What an agent needs to find out that a second tunnel leads to a server that it has already, and to
  * close it. One that is older is meant to stay.
  */
-const DUPLICATE_MS = 2_000;
+export const DUPLICATE_MS = 2_000;
 
 interface Agent {
   readonly agentId: string;

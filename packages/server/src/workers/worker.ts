@@ -11,7 +11,6 @@ import {
   tuneGarbageCollection,
 } from "@reachback/common";
 import type { Logger, OpsRequest, OpsRoute, ProcessMetrics } from "@reachback/common";
-import type { Backend } from "../backend/backend.ts";
 import { serverProfilingRoutes } from "../ops-listeners.ts";
 import { Server } from "../server.ts";
 import { ChannelLogger, LineChannel } from "./channel-logger.ts";
@@ -23,6 +22,7 @@ import type {
   WorkerReport,
 } from "./messages.ts";
 import { Neighbour } from "./neighbour.ts";
+import { TunnelNews } from "./tunnel-news.ts";
 
 /** The parts of Node's `process` that a worker runs on. */
 export interface WorkerProcess {
@@ -116,8 +116,6 @@ class Worker {
   readonly #profiling: readonly OpsRoute[];
   readonly #logger: Logger;
   readonly #neighbours = new Map<number, Neighbour>();
-  readonly #tunnels = new Map<Backend, number>();
-  #lastTunnel = 0;
 
   private constructor(
     server: Server,
@@ -134,24 +132,11 @@ class Worker {
     this.#processMetrics = processMetrics;
     this.#logger = logger;
     this.#profiling = serverProfilingRoutes(start.options, { clock: systemClock, logger });
-    server.registry.observe({
-      backendAdded: (backend) => {
-        const { agentId, identifiers } = backend;
-        const tunnel = ++this.#lastTunnel;
-        this.#tunnels.set(backend, tunnel);
-        this.#tell({ type: "opened", tunnel, agentId, identifiers });
-      },
-      backendDraining: (backend) => {
-        const tunnel = this.#tunnels.get(backend);
-        if (tunnel !== undefined) this.#tell({ type: "draining", tunnel });
-      },
-      backendRetired: (backend) => {
-        const tunnel = this.#tunnels.get(backend);
-        if (tunnel === undefined) return;
-        this.#tunnels.delete(backend);
-        this.#tell({ type: "retired", tunnel });
-      },
-    });
+    server.registry.observe(
+      new TunnelNews(systemClock, (change) => {
+        send({ type: "tunnel", change });
+      }),
+    );
   }
 
   static async start(
@@ -243,10 +228,6 @@ class Worker {
         this.#send({ type: "answer", request, value: undefined });
       },
     );
-  }
-
-  #tell(change: TunnelChange): void {
-    this.#send({ type: "tunnel", change });
   }
 
   #neighbourChanged(slot: number, changes: readonly TunnelChange[]): void {
