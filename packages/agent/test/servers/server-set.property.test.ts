@@ -9,7 +9,7 @@ import { setup } from "./set-setup.ts";
 const RUNS = 40;
 const EVENTS = 40;
 
-/** Attempts at a time at one place: three fresh ones and two slow ones; one and two for a single server. */
+/** Attempts at a time at one place: a fresh one for each server, and two slow ones; one and two for a single server. */
 const MAX_SHARED = 7;
 const MAX_SINGLE = 3;
 
