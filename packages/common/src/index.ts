@@ -163,5 +163,6 @@ export { TunnelFlows } from "./flow/tunnel-flows.ts";
 export type { FlowPorts } from "./flow/tunnel-flows.ts";
 export { WindowBudget } from "./flow/window-budget.ts";
 export { SilenceWatch } from "./timers/silence-watch.ts";
+export { POOLED_BUFFER_BYTES } from "./net/pooled-buffers.ts";
 export { recycledMemory } from "./recycled-memory.ts";
 export { TokenBucket } from "./timers/token-bucket.ts";

@@ -7,7 +7,7 @@ interface Block {
 }
 
 /** Large enough for what one turn of the event loop brings, small enough to stay in the cache. */
-const BLOCK_BYTES = 256 * 1024;
+export const BLOCK_BYTES = 256 * 1024;
 
 /**
  * Most blocks, used and kept for the next use: 8 MiB. A piece that stays holds all of its block, so

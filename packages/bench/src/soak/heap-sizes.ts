@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import { POOLED_BUFFER_BYTES } from "@reachback/common";
 
 /** How many objects of one kind a heap holds, and how much memory that is. */
 export interface Size {
@@ -23,11 +24,22 @@ export interface HeapSnapshot {
   readonly strings: readonly string[];
 }
 
+/** Buffers that are kept for the next use: a rare moment that needs one more lets them become more. */
+const POOLED = "(pooled buffer)";
+
 /**
- * What V8 keeps for itself: code, which it goes on to optimize for minutes, what depends on that code,
- * and shapes of objects.
+ * What is no part of what a program piles up: what V8 keeps for itself (code, which it goes on to
+ * optimize for minutes, what depends on that code, and shapes of objects), and bounded pools.
  */
-const KINDS_OF_V8: ReadonlySet<string> = new Set(["(code)", "(hidden)", "(object shape)"]);
+const KINDS_LEFT_OUT: ReadonlySet<string> = new Set([
+  "(code)",
+  "(hidden)",
+  "(object shape)",
+  POOLED,
+]);
+
+/** How V8 calls the memory of an ArrayBuffer. */
+const BUFFER_MEMORY = "system / JSArrayBufferData";
 
 const NONE: Size = { count: 0, bytes: 0 };
 
@@ -46,16 +58,20 @@ export function heapSizes({ snapshot: { meta }, nodes, strings }: HeapSnapshot):
   for (let node = 0; node < nodes.length; node += fields.length) {
     const type = typeNames[nodes[node + typeAt] ?? 0] ?? "";
     const name = strings[nodes[node + nameAt] ?? 0] ?? "";
-    const kind = type === "object" ? name : `(${type})`;
+    const size = nodes[node + sizeAt] ?? 0;
+    const isPooled = name === BUFFER_MEMORY && POOLED_BUFFER_BYTES.has(size);
+    const kind = isPooled ? POOLED : type === "object" ? name : `(${type})`;
     const { count, bytes } = sizes.get(kind) ?? NONE;
-    sizes.set(kind, { count: count + 1, bytes: bytes + (nodes[node + sizeAt] ?? 0) });
+    sizes.set(kind, { count: count + 1, bytes: bytes + size });
   }
   return sizes;
 }
 
-/** What the program holds, without what V8 keeps for itself. */
+/** What the program holds, without what V8 keeps for itself and what waits in pools. */
 export function programBytes(sizes: HeapSizes): number {
-  return totalBytes(sizes) - [...KINDS_OF_V8].reduce((sum, kind) => sum + bytesOf(sizes, kind), 0);
+  return (
+    totalBytes(sizes) - [...KINDS_LEFT_OUT].reduce((sum, kind) => sum + bytesOf(sizes, kind), 0)
+  );
 }
 
 export function totalBytes(sizes: HeapSizes): number {
@@ -68,7 +84,7 @@ export function heapGrowth(earlier: HeapSizes, later: HeapSizes): [kind: string,
     const before = earlier.get(kind) ?? NONE;
     return [kind, { count: size.count - before.count, bytes: size.bytes - before.bytes }];
   })
-    .filter(([kind, { bytes }]) => bytes > 0 && !KINDS_OF_V8.has(kind))
+    .filter(([kind, { bytes }]) => bytes > 0 && !KINDS_LEFT_OUT.has(kind))
     .sort(([, a], [, b]) => b.bytes - a.bytes);
 }
 

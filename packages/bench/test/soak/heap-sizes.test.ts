@@ -14,9 +14,9 @@ import {
 } from "../../src/soak/heap-sizes.ts";
 import type { HeapSizes } from "../../src/soak/heap-sizes.ts";
 
-type Node = readonly [type: "object" | "string" | "code", name: string, bytes: number];
+type Node = readonly [type: "object" | "string" | "code" | "native", name: string, bytes: number];
 
-const TYPES = ["object", "string", "code"];
+const TYPES = ["object", "string", "code", "native"];
 
 /** Of a snapshot of these objects. */
 function sizesOf(all: readonly Node[]): HeapSizes {
@@ -52,6 +52,16 @@ describe("the sizes of a heap", () => {
         ["(code)", { count: 1, bytes: 500 }],
       ],
     );
+  });
+
+  it("leave out buffers of pools, and no others", () => {
+    const memory = "system / JSArrayBufferData";
+    const buffers = sizesOf([
+      ["native", memory, 256 * 1024],
+      ["native", memory, 64 * 1024],
+      ["string", "a", 256 * 1024],
+    ]);
+    assert.equal(programBytes(buffers), (64 + 256) * 1024);
   });
 
   it("tell what the program holds from what V8 keeps for itself", () => {

@@ -14,7 +14,7 @@ const readBuffer = Buffer.allocUnsafeSlow(READ_BYTES);
 const tlsReadBuffer = Buffer.allocUnsafeSlow(TLS_READ_BYTES);
 
 /** Full TLS records that are handed out together, in bytes. */
-const GATHER_BYTES = 288 * 1024;
+export const GATHER_BYTES = 288 * 1024;
 
 /** Most sockets that gather at the same time, each in a buffer of its own: 2.25 MiB. */
 const MAX_GATHER_BUFFERS = 8;

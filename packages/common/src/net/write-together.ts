@@ -6,7 +6,7 @@ import { recycledMemory } from "../recycled-memory.ts";
 const COALESCE_BELOW_BYTES = 2 * 1024;
 
 /** Room for the largest batch of an HTTP/2 connection with its last frame and all frames' heads. */
-const BATCH_BYTES = 384 * 1024;
+export const BATCH_BYTES = 384 * 1024;
 
 /** Smaller ones are not worth the memory that they would hold while they wait for a slow peer. */
 const MIN_BATCH_BYTES = 32 * 1024;
