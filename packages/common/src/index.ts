@@ -124,6 +124,7 @@ export type {
   SocketListenerOptions,
 } from "./net/socket-listener.ts";
 export { endedByReset, resetSocket } from "./net/socket-reset.ts";
+export { POOLED_BUFFERS } from "./net/pooled-buffers.ts";
 export { int64FromBigInt } from "./packet/int64.ts";
 export type { Int64 } from "./packet/int64.ts";
 export { PacketType } from "./packet/packet.ts";
@@ -163,6 +164,5 @@ export { TunnelFlows } from "./flow/tunnel-flows.ts";
 export type { FlowPorts } from "./flow/tunnel-flows.ts";
 export { WindowBudget } from "./flow/window-budget.ts";
 export { SilenceWatch } from "./timers/silence-watch.ts";
-export { POOLED_BUFFER_BYTES } from "./net/pooled-buffers.ts";
 export { recycledMemory } from "./recycled-memory.ts";
 export { TokenBucket } from "./timers/token-bucket.ts";

@@ -13,7 +13,7 @@ export const BLOCK_BYTES = 256 * 1024;
  * Most blocks, used and kept for the next use: 8 MiB. A piece that stays holds all of its block, so
  * what stalled connections hold is bounded by this as well.
  */
-const MAX_BLOCKS = 32;
+export const MAX_BLOCKS = 32;
 
 /**
  * Smaller pieces get memory of Node's own pool: messages, which may wait anywhere. What is larger may
@@ -24,7 +24,7 @@ const MIN_PIECE_BYTES = 512;
 /**
  * Memory for the bytes that pass through, used again as soon as they have left.
  *
- * A buffer from the allocator for every piece read costs a fifth of the CPU per GiB, for its
+ * A buffer from the allocator for every piece read costs a sixth of the CPU per GiB, for its
  * creation, its collection, and a cache that never sees an address twice.
  *
  * Nothing has to be released: a block with a piece that nobody releases is left to the garbage
@@ -71,7 +71,7 @@ export class RecycledMemory {
     const block = this.#blockOf.get(piece.buffer);
     if (block === undefined) return;
     block.heldBytes -= piece.length;
-    // With less than nothing held, something was released twice: then nobody gets the block again.
+    // Less than nothing means that something was released twice: such a block must not come back.
     if (block.heldBytes !== 0) return;
     block.usedBytes = 0;
     if (block !== this.#current) this.#free.push(block);

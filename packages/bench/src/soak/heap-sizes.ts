@@ -1,5 +1,5 @@
 import { readFile } from "node:fs/promises";
-import { POOLED_BUFFER_BYTES } from "@reachback/common";
+import { POOLED_BUFFERS } from "@reachback/common";
 
 /** How many objects of one kind a heap holds, and how much memory that is. */
 export interface Size {
@@ -55,11 +55,15 @@ export function heapSizes({ snapshot: { meta }, nodes, strings }: HeapSnapshot):
     fields.indexOf(name),
   ) as [number, number, number];
   const sizes = new Map<string, Size>();
+  // More of a size than its pool may have are no part of it.
+  const poolRoom = new Map(POOLED_BUFFERS);
   for (let node = 0; node < nodes.length; node += fields.length) {
     const type = typeNames[nodes[node + typeAt] ?? 0] ?? "";
     const name = strings[nodes[node + nameAt] ?? 0] ?? "";
     const size = nodes[node + sizeAt] ?? 0;
-    const isPooled = name === BUFFER_MEMORY && POOLED_BUFFER_BYTES.has(size);
+    const room = name === BUFFER_MEMORY ? (poolRoom.get(size) ?? 0) : 0;
+    const isPooled = room > 0;
+    if (isPooled) poolRoom.set(size, room - 1);
     const kind = isPooled ? POOLED : type === "object" ? name : `(${type})`;
     const { count, bytes } = sizes.get(kind) ?? NONE;
     sizes.set(kind, { count: count + 1, bytes: bytes + size });

@@ -62,6 +62,8 @@ describe("the sizes of a heap", () => {
       ["string", "a", 256 * 1024],
     ]);
     assert.equal(programBytes(buffers), (64 + 256) * 1024);
+    const tooMany = Array.from({ length: 40 }, (): Node => ["native", memory, 256 * 1024]);
+    assert.equal(programBytes(sizesOf(tooMany)), 8 * 256 * 1024);
   });
 
   it("tell what the program holds from what V8 keeps for itself", () => {

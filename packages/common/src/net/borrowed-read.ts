@@ -17,7 +17,7 @@ const tlsReadBuffer = Buffer.allocUnsafeSlow(TLS_READ_BYTES);
 export const GATHER_BYTES = 288 * 1024;
 
 /** Most sockets that gather at the same time, each in a buffer of its own: 2.25 MiB. */
-const MAX_GATHER_BUFFERS = 8;
+export const MAX_GATHER_BUFFERS = 8;
 const freeGatherBuffers: Buffer[] = [];
 let gatherBufferCount = 0;
 

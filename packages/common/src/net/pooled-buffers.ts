@@ -1,13 +1,13 @@
-import { BLOCK_BYTES } from "../recycled-memory.ts";
-import { GATHER_BYTES } from "./borrowed-read.ts";
-import { BATCH_BYTES } from "./write-together.ts";
+import { BLOCK_BYTES, MAX_BLOCKS } from "../recycled-memory.ts";
+import { GATHER_BYTES, MAX_GATHER_BUFFERS } from "./borrowed-read.ts";
+import { BATCH_BYTES, MAX_KEPT_BATCHES } from "./write-together.ts";
 
 /**
- * Sizes, in bytes, of the buffers that are kept for the next use: as many as were needed at once so far,
- * within the bounds beside each (LIMITS.md, "Memory"). Whoever looks for leaks need not count them.
+ * Buffers that are kept for the next use: at most how many of which size, in bytes. Whoever looks for
+ * leaks need not count these.
  */
-export const POOLED_BUFFER_BYTES: ReadonlySet<number> = new Set([
-  BLOCK_BYTES,
-  GATHER_BYTES,
-  BATCH_BYTES,
+export const POOLED_BUFFERS: ReadonlyMap<number, number> = new Map([
+  [BLOCK_BYTES, MAX_BLOCKS],
+  [GATHER_BYTES, MAX_GATHER_BUFFERS],
+  [BATCH_BYTES, MAX_KEPT_BATCHES],
 ]);

@@ -145,8 +145,8 @@ export class SocketEnd {
   }
 
   /**
-   * Stop reading: the kernel's buffer fills and the peer has to wait. Up to one read more may come, so
-   * that a peer that sends little and leaves is noticed all the same.
+   * Stop reading once {@link READ_AHEAD_BYTES} more have come: then the kernel's buffer fills and the
+   * peer has to wait. One that sends less and leaves is noticed all the same.
    */
   pauseReading(): void {
     if (this.#isPaused) return;

@@ -12,7 +12,7 @@ export const BATCH_BYTES = 384 * 1024;
 const MIN_BATCH_BYTES = 32 * 1024;
 
 /** Most batches kept for the next ones: 768 KiB. */
-const MAX_KEPT_BATCHES = 2;
+export const MAX_KEPT_BATCHES = 2;
 
 const keptBatches: Buffer[] = [];
 
