@@ -35,7 +35,7 @@ function expected(name: string, changes: Record<string, string> = {}): Headers {
       header === "user-agent" ? "reachback-agent/test" : (changes[header] ?? value),
     ],
   );
-  return [...recorded, ["reachback-extensions", "flow-control,half-close,server-drain"]];
+  return [...recorded, ["reachback-extensions", "flow-control,half-close,server-drain,turn-away"]];
 }
 
 /** Accept the tunnel, as server `server-1`, with other headers where given. */

@@ -2,10 +2,11 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { ManualClock, SeededRandom } from "@reachback/common/testing";
+import { exceptServerAlpn } from "@reachback/common";
+import { ManualClock, RecordingLogger, SeededRandom } from "@reachback/common/testing";
 import { startAgentServer } from "../support/agent-server.ts";
 import type { AgentServer, AgentServerOptions } from "../support/agent-server.ts";
-import { startEndpoint, until } from "../support/cluster.ts";
+import { startEndpoint, startServer, until } from "../support/cluster.ts";
 import { startHttp2Peer, startTlsPeer } from "../support/http2-peer.ts";
 import { packets } from "../support/packet-stream.ts";
 import { TcpBalancer } from "../support/tcp-balancer.ts";
@@ -37,6 +38,64 @@ function live(servers: readonly AgentServer[]): number[] {
 }
 
 checkForLeaksAtEnd();
+
+describe("an agent that draws servers which it has", () => {
+  const DRAWS = 8;
+
+  /** What the first tunnel, and so many draws after it, offered in their handshakes. */
+  async function offers(t: TestContext, headers: Record<string, string>): Promise<string[]> {
+    const peer = await startHttp2Peer(t, {
+      onRequest: ({ stream }) => {
+        stream.respond({
+          ":status": 200,
+          "content-type": "application/grpc",
+          serverid: "server-1",
+          servercount: "4",
+          ...headers,
+        });
+      },
+    });
+    await startTrackedAgent(t, peer.port, { syncIntervalMs: 1_000, syncIntervalCapMs: 10_000 });
+    await until(() => peer.handshakes.length > DRAWS);
+    return peer.handshakes.slice(0, 1 + DRAWS).map(({ protocols }) => protocols.join(" "));
+  }
+
+  it("names them to be turned away, but for one in a sync interval", async (t) => {
+    const [first, ...draws] = await offers(t, {
+      "reachback-revision": "1",
+      "reachback-extensions": "turn-away",
+    });
+    assert.equal(first, "h2");
+    const named = draws.filter((offered) => offered === `h2 ${exceptServerAlpn("server-1")}`);
+    const plain = draws.filter((offered) => offered === "h2");
+    assert.equal(named.length + plain.length, DRAWS);
+    assert.ok(named.length >= DRAWS / 2, draws.join(", "));
+  });
+
+  it("offers nothing but h2 where the server has not said that it turns away", async (t) => {
+    const others = { "reachback-revision": "1", "reachback-extensions": "half-close" };
+    for (const headers of [{}, others]) {
+      assert.deepEqual(new Set(await offers(t, headers)), new Set(["h2"]));
+    }
+  });
+
+  it("is turned away by ours without a tunnel, and without a warning of either", async (t) => {
+    const logger = new RecordingLogger();
+    const server = await startServer(t, { serverCount: 4 }, { logger });
+    const balancer = new TcpBalancer([server.agentPort]);
+    const pace = { syncIntervalMs: 1_000, syncIntervalCapMs: 10_000 };
+    const { count, metric } = await startTrackedAgent(t, await balancer.listen(t), pace);
+    const draws = 'reachback_agent_tunnel_attempts_total{outcome="duplicate"}';
+    await until(async () => Number(await metric(draws)) > DRAWS);
+    const tunnelCount = logger.lines.filter(({ event }) => event === "tunnel.opened").length;
+    assert.ok(tunnelCount <= DRAWS / 2, `${tunnelCount} tunnels`);
+    assert.equal(count("tunnel.refused"), 0);
+    assert.deepEqual(
+      logger.lines.filter(({ level }) => level === "warn" || level === "error"),
+      [],
+    );
+  });
+});
 
 describe("an agent before several servers", () => {
   for (const [name, choose] of [

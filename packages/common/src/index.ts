@@ -97,6 +97,7 @@ export type { KeyPair } from "./tls/key-pair.ts";
 export { serverTlsOptions } from "./tls/server-tls-options.ts";
 export type { ServerTlsSettings } from "./tls/server-tls-options.ts";
 export { TlsMaterialError } from "./tls/tls-material-error.ts";
+export { exceptServerAlpn, wasTurnedAway } from "./tls/turn-away.ts";
 export type { Carrier, CarrierCounters, CarrierHandler, ServerCarrier } from "./carrier/carrier.ts";
 export { GrpcClientCarrier } from "./carrier/grpc-client-carrier.ts";
 export type { GrpcCallTarget, GrpcClientHandler } from "./carrier/grpc-client-carrier.ts";

@@ -1,6 +1,7 @@
 import {
   ListenError,
   SocketListener,
+  exceptServerAlpn,
   joinHostPort,
   loadCaPool,
   loadKeyPair,
@@ -109,6 +110,7 @@ export async function openAgentListener(
   const { agentBindAddress: host, agentPort: port, clusterCertPath, clusterKeyPath } = options;
   const { clusterCaCertPath } = options;
   const handler = handlerFor("agents", accept, ports.logger);
+  const exceptThis = exceptServerAlpn(options.serverId);
   return failingAs("failed to run the agent server", () => {
     const keyPair = loadKeyPair(clusterCertPath, clusterKeyPath, ports.clock);
     ports.certificateLoaded?.("agents", keyPair.leaf);
@@ -126,6 +128,7 @@ export async function openAgentListener(
         address: { kind: "tcp", host, port },
         tls,
         requiredAlpn: "h2",
+        turnsAway: (offeredAlpn) => offeredAlpn.includes(exceptThis),
         handshakeTimeoutMs: TLS_HANDSHAKE_TIMEOUT_MS,
       },
       `failed to listen on ${joinHostPort(host, port)}`,

@@ -32,8 +32,13 @@ export class HeldTunnels {
 
   /** The tunnel that makes another one to the same server a duplicate. */
   to(serverId: string): HeldTunnel | undefined {
-    return this.all().find(({ state, open }) => {
-      return open.serverId === serverId && (state === "up" || state === "serverDraining");
-    });
+    return this.all().find((held) => held.excludesAnother && held.open.serverId === serverId);
+  }
+
+  /** Those of the same kind whose servers turn away another attempt. */
+  thatTurnAway(): readonly HeldTunnel[] {
+    return this.all().filter(
+      ({ excludesAnother, open }) => excludesAnother && open.tunnel.turnsAway,
+    );
   }
 }

@@ -64,6 +64,8 @@ export class ServerSet {
   readonly #held = new HeldTunnels();
   /** What the last server that answered said; matters while there is no tunnel. */
   #lastAnnounced = 0;
+  /** When an attempt began that any server was to answer. */
+  #askedAllAtMs = Number.NEGATIVE_INFINITY;
   /** Which of the shared addresses is next. */
   #turn = 0;
   #isClosing = false;
@@ -245,16 +247,20 @@ export class ServerSet {
     let outcome: AcceptOutcome | undefined;
     if (logger.debugEnabled) logger.debug("tunnel.connecting", { address: text });
     try {
-      await this.#connector.connect(
-        address,
-        (open) => {
+      const answer = await this.#connector.connect(address, {
+        signal,
+        handshakeTurn,
+        exceptServers: () => this.#exceptServers(),
+        accepted: (open) => {
           const accepted = this.#accepted(key, text, open);
           outcome = accepted.outcome;
           return accepted.events;
         },
-        signal,
-        handshakeTurn,
-      );
+      });
+      if (answer === "turned away") {
+        if (logger.debugEnabled) logger.debug("tunnel.duplicate", { address: text });
+        outcome = "duplicate";
+      }
       // It is asked again, but not as eagerly as if somebody else might answer.
       if (outcome === undefined || outcome === "leaving") {
         throw new Error("answer: the server is about to leave");
@@ -270,6 +276,19 @@ export class ServerSet {
       }
       throw error;
     }
+  }
+
+  /**
+   * Servers that need not answer an attempt: it would be a duplicate. But answers say how many servers
+   * there are, so one attempt in a sync interval is for whoever is met.
+   */
+  #exceptServers(): readonly string[] {
+    const nowMs = this.#ports.clock.now();
+    if (nowMs >= this.#askedAllAtMs + this.#pace.syncIntervalMs) {
+      this.#askedAllAtMs = nowMs;
+      return [];
+    }
+    return this.#isShared ? this.#held.thatTurnAway().map(({ open }) => open.serverId) : [];
   }
 
   #accepted(

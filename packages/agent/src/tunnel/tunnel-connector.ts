@@ -13,11 +13,13 @@ import {
   connectSocket,
   describeTlsError,
   describeTlsHangUp,
+  exceptServerAlpn,
   goCodeName,
   headerValues,
   joinHostPort,
   offeredExtensions,
   systemErrorText,
+  wasTurnedAway,
 } from "@reachback/common";
 import type {
   CaPool,
@@ -29,6 +31,7 @@ import type {
 } from "@reachback/common";
 import type { ConnectionPorts } from "../endpoint/endpoint-connection.ts";
 import {
+  MAX_EXCEPTED_SERVERS,
   MIN_KEEPALIVE_MS,
   SERVER_ANSWER_TIMEOUT_MS,
   SERVER_CONNECT_TIMEOUT_MS,
@@ -88,6 +91,23 @@ export interface TunnelEvents {
   gone(): void;
 }
 
+/** What an attempt needs from whoever makes it. */
+export interface TunnelAttempt {
+  readonly signal: AbortSignal;
+  /** Called when the socket is connected, and waited for before TLS. */
+  readonly handshakeTurn: () => Promise<void>;
+  /**
+   * The ids of servers that are known to turn away an attempt, and are not wanted; asked for when the
+   * handshake begins. {@link MAX_EXCEPTED_SERVERS} of them are named.
+   */
+  readonly exceptServers: () => readonly string[];
+  /** Called at once when the server accepts the tunnel; says who is told what becomes of it. */
+  readonly accepted: (open: OpenTunnel) => TunnelEvents;
+}
+
+/** What a server made of an attempt: `turned away` by one of those that were not wanted. */
+export type TunnelAnswer = "accepted" | "turned away";
+
 /** An attempt to open a tunnel failed; the message says at which step and why. */
 export class TunnelConnectError extends Error {
   override readonly name = "TunnelConnectError";
@@ -109,20 +129,14 @@ export class TunnelConnector {
    * One attempt to get a tunnel to whoever answers at `address`: look-up, TCP, TLS, `Connect`, each
    * within its time.
    *
-   * @param accepted - Called at once when the server accepts the tunnel; says who is told what
-   * becomes of it.
-   * @param handshakeTurn - Called when the socket is connected, and waited for before TLS.
-   * @throws {TunnelConnectError}, or `signal`'s reason when it aborts.
+   * @throws {TunnelConnectError}, or the reason of the attempt's signal when it aborts.
    */
-  async connect(
-    address: ServerAddress,
-    accepted: (open: OpenTunnel) => TunnelEvents,
-    signal: AbortSignal,
-    handshakeTurn: () => Promise<void>,
-  ): Promise<void> {
+  async connect(address: ServerAddress, attempt: TunnelAttempt): Promise<TunnelAnswer> {
     const token = await this.#readToken();
-    const socket = await this.#connectSocket(address, signal, handshakeTurn);
-    await this.#openTunnel(socket, address, token, accepted, signal);
+    const socket = await this.#connectSocket(address, attempt);
+    if (socket === undefined) return "turned away";
+    await this.#openTunnel(socket, address, token, attempt);
+    return "accepted";
   }
 
   async #readToken(): Promise<string | undefined> {
@@ -147,32 +161,41 @@ export class TunnelConnector {
 
   async #connectSocket(
     { host, port, name }: ServerAddress,
-    signal: AbortSignal,
-    handshakeTurn: () => Promise<void>,
-  ): Promise<Socket> {
+    attempt: TunnelAttempt,
+  ): Promise<Socket | undefined> {
     const { lookup } = this.#options;
+    let excepted: readonly string[] = [];
     try {
       return await connectSocket({
         address: { kind: "tcp", host, port },
         tls: this.#tlsOptionsFor(name),
-        beforeTls: handshakeTurn,
+        alpnProtocols: () => {
+          excepted = attempt.exceptServers().slice(0, MAX_EXCEPTED_SERVERS);
+          return [...this.#alpnProtocols, ...excepted.map(exceptServerAlpn)];
+        },
+        beforeTls: () => attempt.handshakeTurn(),
         timeoutMs: SERVER_CONNECT_TIMEOUT_MS,
         clock: this.#ports.clock,
-        signal,
+        signal: attempt.signal,
         lookup,
       });
     } catch (error) {
       if (!(error instanceof ConnectError)) throw error;
+      if (excepted.length > 0 && wasTurnedAway(error.cause)) return undefined;
       throw new TunnelConnectError(`${error.phase}: ${reasonOf(error)}`, { cause: error });
     }
+  }
+
+  get #alpnProtocols(): readonly string[] {
+    return [...this.#options.alpnProtocols, "h2"];
   }
 
   /** One context for all attempts: to read certificates and key each time took a quarter of their CPU. */
   #tlsOptionsFor(serverName: string): ConnectionOptions {
     let options = this.#tlsOptions.get(serverName);
     if (options === undefined) {
-      const { ca, keyPair, alpnProtocols } = this.#options;
-      const settings = { ca, keyPair, serverName, alpnProtocols: [...alpnProtocols, "h2"] };
+      const { ca, keyPair } = this.#options;
+      const settings = { ca, keyPair, serverName, alpnProtocols: this.#alpnProtocols };
       options = clientTlsOptions(settings);
       options.secureContext = createSecureContext(options);
       this.#tlsOptions.set(serverName, options);
@@ -184,8 +207,7 @@ export class TunnelConnector {
     socket: Socket,
     address: ServerAddress,
     token: string | undefined,
-    accepted: (open: OpenTunnel) => TunnelEvents,
-    signal: AbortSignal,
+    { signal, accepted }: TunnelAttempt,
   ): Promise<void> {
     const { clock, metrics } = this.#ports;
     if (socket instanceof TLSSocket && typeof socket.alpnProtocol !== "string") {

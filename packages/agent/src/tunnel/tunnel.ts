@@ -42,6 +42,7 @@ export class Tunnel implements GrpcClientHandler, ConnectionTunnel {
   #flows: TunnelFlows | undefined;
   #hasHalfClose = false;
   #hasServerDrain = false;
+  #turnsAway = false;
 
   constructor(owner: TunnelOwner, ports: ConnectionPorts) {
     this.#owner = owner;
@@ -61,6 +62,11 @@ export class Tunnel implements GrpcClientHandler, ConnectionTunnel {
   /** Whether nothing is being dialed, carried or finished. */
   get isIdle(): boolean {
     return this.#all.size === 0;
+  }
+
+  /** Whether the server turns away further attempts to open a tunnel to it, if asked. */
+  get turnsAway(): boolean {
+    return this.#turnsAway;
   }
 
   /** Ask the server for no new connections, once; those that are open live on. */
@@ -124,6 +130,7 @@ export class Tunnel implements GrpcClientHandler, ConnectionTunnel {
     const extensions = namedExtensions(metadata, TUNNEL_EXTENSIONS);
     this.#hasHalfClose = extensions.has("half-close");
     this.#hasServerDrain = extensions.has("server-drain");
+    this.#turnsAway = extensions.has("turn-away");
     const { limits, budget } = this.#ports.flow;
     const hasCredit = extensions.has("flow-control");
     this.#flows = new TunnelFlows(carrier, hasCredit, limits, budget, this.#ports.clock);

@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import { MetricRegistry } from "@reachback/common";
 import { RecordingLogger } from "@reachback/common/testing";
 import type { ManualClock } from "@reachback/common/testing";
@@ -5,13 +6,26 @@ import { ENDPOINT_SOCKET } from "../../src/limits.ts";
 import { AgentMetrics } from "../../src/metrics.ts";
 import type { ServerAddress } from "../../src/servers/server-address.ts";
 import type { TunnelOpener } from "../../src/servers/server-set.ts";
-import type { OpenTunnel, TunnelEvents } from "../../src/tunnel/tunnel-connector.ts";
+import type {
+  OpenTunnel,
+  TunnelAnswer,
+  TunnelAttempt,
+  TunnelEvents,
+} from "../../src/tunnel/tunnel-connector.ts";
 import { Tunnel } from "../../src/tunnel/tunnel.ts";
 import { FakeCarrier } from "../tunnel/fake-carrier.ts";
 import { TEST_FLOW } from "../tunnel/test-flow.ts";
 
 /** What answers an attempt: a server's identity, a failure, or nothing for now. */
-export type Answer = { readonly id: string; readonly count: number } | Error | "silence";
+export type Answer = FakeServer | Error | "silence";
+
+export interface FakeServer {
+  readonly id: string;
+  /** How many servers it says there are. */
+  readonly count: number;
+  /** Whether it has the extension. */
+  readonly turnsAway?: boolean;
+}
 
 const STEP_MS = 10_000;
 
@@ -34,6 +48,7 @@ export class FakeServers implements TunnelOpener {
   /** Attempts that have not been answered, nor given up. */
   pendingCount = 0;
   readonly opened: FakeTunnel[] = [];
+  turnedAwayCount = 0;
   readonly #clock: ManualClock;
 
   constructor(clock: ManualClock) {
@@ -46,24 +61,28 @@ export class FakeServers implements TunnelOpener {
 
   async connect(
     { host }: ServerAddress,
-    accepted: (open: OpenTunnel) => TunnelEvents,
-    signal: AbortSignal,
-  ): Promise<void> {
+    { accepted, exceptServers, signal }: TunnelAttempt,
+  ): Promise<TunnelAnswer> {
     this.attempts.push({ atMs: this.#clock.now(), host });
     const answer = this.answerAt(host);
     if (answer instanceof Error) throw answer;
     if (answer === "silence") {
       this.pendingCount++;
       try {
-        await this.#silence(signal);
+        return await this.#silence(signal);
       } finally {
         this.pendingCount--;
       }
-      return;
+    }
+    if (exceptServers().includes(answer.id)) {
+      assert.equal(answer.turnsAway, true, `${answer.id} was named, but cannot turn away`);
+      this.turnedAwayCount++;
+      return "turned away";
     }
     const carrier = new FakeCarrier();
     const tunnel = this.#newTunnel();
     tunnel.attach(carrier);
+    tunnel.opened(answer.turnsAway === true ? [["reachback-extensions", "turn-away"]] : []);
     let isEnded = false;
     const open: OpenTunnel = {
       tunnel,
@@ -84,6 +103,7 @@ export class FakeServers implements TunnelOpener {
         return isEnded;
       },
     });
+    return "accepted";
   }
 
   /** Rejects when the attempt is given up, or as a real one does, after {@link STEP_MS}. */

@@ -15,6 +15,7 @@ const MAX_SINGLE = 3;
 
 interface Server {
   readonly id: string;
+  readonly turnsAway: boolean;
   mood: "up" | "down" | "mute";
 }
 
@@ -30,7 +31,11 @@ describe("a server set, whatever happens,", () => {
 async function run(seed: number, isShared: boolean): Promise<void> {
   const random = new SeededRandom(seed);
   const pick = (count: number) => Math.floor(random.fraction() * count);
-  const all: Server[] = ["a", "b", "c", "d", "e"].map((id) => ({ id, mood: "up" }));
+  const all: Server[] = ["a", "b", "c", "d", "e"].map((id) => ({
+    id,
+    mood: "up",
+    turnsAway: pick(2) === 0,
+  }));
   let present = all.slice(0, 1 + pick(5));
   const hosts = () => present.map(({ id }) => id);
   const { servers, set, addresses, count, pass, clock } = setup({
@@ -41,7 +46,7 @@ async function run(seed: number, isShared: boolean): Promise<void> {
     const server = isShared ? present[pick(present.length)]! : all.find(({ id }) => id === host)!;
     if (server.mood === "mute") return "silence";
     if (server.mood === "down") return new Error("refused");
-    return { id: server.id, count: 1 + pick(3) };
+    return { id: server.id, count: 1 + pick(3), turnsAway: server.turnsAway };
   };
   if (isShared) count.set(present.length);
   const check = () => {

@@ -144,6 +144,38 @@ describe("a server set before a balancer", () => {
     assert.equal(servers.pendingCount, 0);
   });
 
+  it("asks to be turned away, and yet learns from one answer in each sync interval", async () => {
+    const { servers, set, pass, outcomes } = setup();
+    servers.answer = { id: "a", count: 20, turnsAway: true };
+    set.start();
+    await pass(5_000);
+    const duplicates = servers.opened.length - 1;
+    assert.ok(duplicates >= 3 && duplicates <= 5, `${duplicates} answers`);
+    assert.ok(servers.turnedAwayCount > 100, `${servers.turnedAwayCount} turned away`);
+    const expected = { opened: 1, duplicate: duplicates + servers.turnedAwayCount };
+    for (const [outcome, count] of Object.entries(expected)) {
+      assert.equal(outcomes.filter((each) => each === outcome).length, count, outcome);
+    }
+    servers.answer = { id: "a", count: 1, turnsAway: true };
+    await pass(1_500);
+    assert.equal(set.serverCount, 1);
+    const before = servers.attemptCount;
+    await pass(10_000);
+    assert.equal(servers.attemptCount, before);
+  });
+
+  it("goes back to a server whose tunnel it lost, that turns away others", async () => {
+    const { servers, set, pass, lose } = setup();
+    servers.answerAt = () => ({ ...next(), turnsAway: true });
+    const next = inTurn(3);
+    set.start();
+    await pass(1_000);
+    lose(1);
+    await pass(3_000);
+    assert.equal(set.tunnelCount, 3);
+    assert.equal(servers.opened.filter(({ isEnded }) => !isEnded).at(-1)?.serverId, "s1");
+  });
+
   it("is not kept waiting by an attempt that hangs", async () => {
     const { servers, set, pass } = setup();
     servers.answer = "silence";

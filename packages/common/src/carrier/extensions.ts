@@ -7,14 +7,17 @@ import { headerValues } from "../http2/header-rules.ts";
  * - `flow-control`: credit for each direction of each connection of a tunnel (CREDIT).
  * - `half-close`: the ends of a connection one by one, and resets (FINISH, RESET).
  * - `server-drain`: the server says that it is about to leave (DRAIN, towards the agent).
+ * - `turn-away`: the server ends the TLS handshake of an agent that has a tunnel to it, if the agent
+ *   says so in its first words (see {@link exceptServerAlpn}).
  */
-export type Extension = "flow-control" | "half-close" | "server-drain";
+export type Extension = "flow-control" | "half-close" | "server-drain" | "turn-away";
 
 /** Everything that this version knows, on a tunnel. */
 export const TUNNEL_EXTENSIONS: readonly Extension[] = [
   "flow-control",
   "half-close",
   "server-drain",
+  "turn-away",
 ];
 
 /** The same on a frontend's stream, which HTTP/2 paces. */

@@ -30,6 +30,8 @@ export interface ConnectOptions {
   readonly address: ConnectAddress;
   /** TLS on top of TCP: what goes to `tls.connect`, without the socket. */
   readonly tls?: ConnectionOptions;
+  /** ALPN protocols in place of those of `tls`; asked for when the TLS handshake begins. */
+  readonly alpnProtocols?: () => readonly string[];
   /** Called when the socket is connected; the TLS handshake begins when it resolves. */
   readonly beforeTls?: () => Promise<void>;
   /** For everything together: look-up, connection and TLS handshake. */
@@ -119,7 +121,12 @@ export function connectSocket(options: ConnectOptions): Promise<Socket> {
       if (settled) return;
       tcpSocket.off("end", onClose);
       phase = "tls";
-      const secured = connectTls({ ...options.tls, socket: tcpSocket });
+      const alpnProtocols = options.alpnProtocols?.();
+      const secured = connectTls({
+        ...options.tls,
+        ...(alpnProtocols === undefined ? {} : { ALPNProtocols: [...alpnProtocols] }),
+        socket: tcpSocket,
+      });
       tlsSocket = secured;
       rememberCarrier(secured, tcpSocket);
       secured.on("error", onError);

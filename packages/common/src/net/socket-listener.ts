@@ -1,8 +1,8 @@
 import { umask } from "node:process";
 import { createServer } from "node:net";
 import type { Server, Socket } from "node:net";
-import { createServer as createTlsServer } from "node:tls";
-import type { TLSSocket, TlsOptions } from "node:tls";
+import { TLSSocket, createServer as createTlsServer } from "node:tls";
+import type { TlsOptions } from "node:tls";
 import { systemErrorText } from "../system-error-text.ts";
 import { alpnProblem, describeTlsError } from "../tls/describe-tls-error.ts";
 import { joinHostPort } from "./host-port.ts";
@@ -27,6 +27,11 @@ export interface SocketListenerOptions {
   readonly tls?: TlsOptions;
   /** The protocol that clients must have negotiated; without it they need none. */
   readonly requiredAlpn?: string;
+  /**
+   * Whether a client that offers these protocols is turned away at its first words, with the alert of
+   * RFC 7301 for "none of these"; nobody is told. With {@link requiredAlpn}, the only one spoken then.
+   */
+  readonly turnsAway?: (offeredAlpn: readonly string[]) => boolean;
   /** How long a TLS handshake may take, in milliseconds. */
   readonly handshakeTimeoutMs: number;
   /**
@@ -185,8 +190,9 @@ function makeServer(
   const handshaking = new Map<string, Socket>();
   const keyOf = (socket: Socket) =>
     `${socket.localAddress} ${socket.remoteAddress} ${socket.remotePort}`;
+  const turnedAway = new WeakSet<TLSSocket>();
   const server = createTlsServer({
-    ...options.tls,
+    ...tlsWithTurningAway(options, turnedAway),
     ...socketOptions,
     handshakeTimeout: options.handshakeTimeoutMs,
   });
@@ -219,13 +225,31 @@ function makeServer(
   });
   server.on("tlsClientError", (error: Error, tlsSocket: TLSSocket) => {
     // Whoever left without a word was only looking, or has found elsewhere what it was after.
-    if (!leftWithoutWord(error, tlsSocket)) {
+    if (!turnedAway.has(tlsSocket) && !leftWithoutWord(error, tlsSocket)) {
       handler.rejected(describeTlsError(error, "client", tlsSocket), rejectedPeer(tlsSocket));
     }
     // After a timeout Node would leave it open.
     tlsSocket.destroy();
   });
   return server;
+}
+
+function tlsWithTurningAway(
+  { tls, requiredAlpn, turnsAway }: SocketListenerOptions,
+  turnedAway: WeakSet<TLSSocket>,
+): TlsOptions {
+  if (requiredAlpn === undefined || turnsAway === undefined) return { ...tls };
+  return {
+    ...tls,
+    // Node takes either.
+    ALPNProtocols: undefined,
+    // Node calls it as a method of the socket, but does not say so.
+    ALPNCallback(this: unknown, { protocols }) {
+      if (!turnsAway(protocols)) return protocols.find((name) => name === requiredAlpn);
+      if (this instanceof TLSSocket) turnedAway.add(this);
+      return undefined;
+    },
+  };
 }
 
 /**

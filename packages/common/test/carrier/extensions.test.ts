@@ -14,7 +14,7 @@ const KEY = "reachback-extensions";
 describe("extensions", () => {
   it("are offered in one list", () => {
     assert.deepEqual(offeredExtensions(TUNNEL_EXTENSIONS), [
-      [KEY, "flow-control,half-close,server-drain"],
+      [KEY, "flow-control,half-close,server-drain,turn-away"],
     ]);
     assert.deepEqual(offeredExtensions(FRONTEND_EXTENSIONS), [[KEY, "half-close"]]);
   });

@@ -7,6 +7,7 @@ import type { TestContext } from "node:test";
 import { systemClock } from "../../src/clock.ts";
 import { connectSocket } from "../../src/net/connect-socket.ts";
 import { SocketListener } from "../../src/net/socket-listener.ts";
+import { exceptServerAlpn, wasTurnedAway } from "../../src/tls/turn-away.ts";
 import { eventually } from "./socket-pair.ts";
 
 const PSK_CIPHER = "PSK-AES128-GCM-SHA256";
@@ -116,4 +117,78 @@ describe("a client that leaves during its TLS handshake", () => {
       assert.equal(rejectedCount, rejections);
     });
   }
+});
+
+describe("a client that may be turned away", () => {
+  const EXCEPT_THIS = exceptServerAlpn("server-1");
+
+  /** What becomes of a client with these protocols. */
+  async function attempt(t: TestContext, alpnProtocols: readonly string[]) {
+    const told: string[] = [];
+    const listener = await SocketListener.open(
+      {
+        address: { kind: "tcp", host: "127.0.0.1", port: 0 },
+        tls: {
+          ciphers: PSK_CIPHER,
+          maxVersion: "TLSv1.2",
+          pskCallback: () => Buffer.alloc(16),
+          ALPNProtocols: ["h2"],
+        },
+        requiredAlpn: "h2",
+        turnsAway: (offered) => offered.includes(EXCEPT_THIS),
+        handshakeTimeoutMs: 100_000,
+      },
+      {
+        accepted: (socket) => {
+          told.push("accepted");
+          socket.on("error", () => undefined);
+          socket.on("end", () => socket.destroy());
+          socket.resume();
+        },
+        rejected: (reason) => told.push(reason),
+      },
+    );
+    t.after(() => {
+      listener.destroy();
+    });
+    const outcome = await connectSocket({
+      address: { kind: "tcp", host: "127.0.0.1", port: listener.port },
+      tls: {
+        ciphers: PSK_CIPHER,
+        maxVersion: "TLSv1.2",
+        pskCallback: () => ({ psk: Buffer.alloc(16), identity: "x" }),
+        checkServerIdentity: () => undefined,
+        ALPNProtocols: ["never-offered"],
+      },
+      alpnProtocols: () => alpnProtocols,
+      timeoutMs: 10_000,
+      clock: systemClock,
+    }).then(
+      (socket) => {
+        socket.destroy();
+        return "connected";
+      },
+      (error: unknown) => (wasTurnedAway((error as Error).cause) ? "turned away" : error),
+    );
+    await listener.whenEmpty();
+    return { outcome, told };
+  }
+
+  it("is, without a word to anybody, if it names this server", async (t) => {
+    const { outcome, told } = await attempt(t, ["h2", exceptServerAlpn("server-2"), EXCEPT_THIS]);
+    assert.deepEqual([outcome, told], ["turned away", []]);
+  });
+
+  it("is not if it names another server, or none", async (t) => {
+    for (const alpnProtocols of [["h2", exceptServerAlpn("server-2")], ["h2"]]) {
+      const { outcome, told } = await attempt(t, alpnProtocols);
+      assert.deepEqual([outcome, told], ["connected", ["accepted"]]);
+    }
+  });
+
+  it("is told of if it speaks no protocol spoken here", async (t) => {
+    const { told } = await attempt(t, ["http/1.1"]);
+    assert.equal(told.length, 1);
+    assert.match(told[0]!, /none of the protocols spoken here/);
+  });
 });
