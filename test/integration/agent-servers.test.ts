@@ -60,16 +60,15 @@ describe("an agent that draws servers which it has", () => {
     return peer.handshakes.slice(0, 1 + DRAWS).map(({ protocols }) => protocols.join(" "));
   }
 
-  it("names them to be turned away, but for one in a sync interval", async (t) => {
-    const [first, ...draws] = await offers(t, {
+  it("names them to be turned away", async (t) => {
+    const seen = await offers(t, {
       "reachback-revision": "1",
       "reachback-extensions": "turn-away",
     });
-    assert.equal(first, "h2");
-    const named = draws.filter((offered) => offered === `h2 ${exceptServerAlpn("server-1")}`);
-    const plain = draws.filter((offered) => offered === "h2");
-    assert.equal(named.length + plain.length, DRAWS);
-    assert.ok(named.length >= DRAWS / 2, draws.join(", "));
+    assert.equal(seen[0], "h2");
+    // Three attempts may begin before the first one is answered.
+    const draws = new Set(seen.slice(3));
+    assert.deepEqual(draws, new Set([`h2 ${exceptServerAlpn("server-1")}`]));
   });
 
   it("offers nothing but h2 where the server has not said that it turns away", async (t) => {
@@ -88,8 +87,14 @@ describe("an agent that draws servers which it has", () => {
     const draws = 'reachback_agent_tunnel_attempts_total{outcome="duplicate"}';
     await until(async () => Number(await metric(draws)) > DRAWS);
     const tunnelCount = logger.lines.filter(({ event }) => event === "tunnel.opened").length;
-    assert.ok(tunnelCount <= DRAWS / 2, `${tunnelCount} tunnels`);
+    // Three attempts may begin before the first one is answered.
+    assert.ok(tunnelCount <= 3, `${tunnelCount} tunnels`);
     assert.equal(count("tunnel.refused"), 0);
+    const metrics = await fetch(`http://127.0.0.1:${server.adminPort}/metrics`, {
+      headers: { connection: "close" },
+    });
+    const turnedAway = /^reachback_server_tunnels_turned_away_total (\d+)$/m;
+    assert.ok(Number(turnedAway.exec(await metrics.text())?.[1]) > DRAWS - 3);
     assert.deepEqual(
       logger.lines.filter(({ level }) => level === "warn" || level === "error"),
       [],

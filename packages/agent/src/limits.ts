@@ -62,7 +62,7 @@ export const MAX_SLOW_ATTEMPTS = 2;
  */
 export const SLOW_ATTEMPT_MS = 3_300;
 
-/** Servers that an attempt names as not wanted, so that its first words fit in one segment. */
+/** Servers that an attempt names as not wanted: 1.1 KiB of its first words. */
 export const MAX_EXCEPTED_SERVERS = 32;
 
 /** TLS handshakes at one place, at a time: attempts beyond are connected, and wait for their turn. */

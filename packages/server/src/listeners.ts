@@ -35,6 +35,8 @@ export interface ListenerPorts {
   readonly openListener?: OpenListener;
   /** A listener shows this certificate. @param listener - `agents` or `frontend`. */
   certificateLoaded?(listener: "agents" | "frontend", leaf: CertificateFacts): void;
+  /** An agent has a tunnel already, and no use for another. */
+  agentTurnedAway?(): void;
 }
 
 /** An error of upstream's form: what failed first, then why. */
@@ -128,7 +130,11 @@ export async function openAgentListener(
         address: { kind: "tcp", host, port },
         tls,
         requiredAlpn: "h2",
-        turnsAway: (offeredAlpn) => offeredAlpn.includes(exceptThis),
+        turnsAway: (offeredAlpn) => {
+          const isNamed = offeredAlpn.includes(exceptThis);
+          if (isNamed) ports.agentTurnedAway?.();
+          return isNamed;
+        },
         handshakeTimeoutMs: TLS_HANDSHAKE_TIMEOUT_MS,
       },
       `failed to listen on ${joinHostPort(host, port)}`,

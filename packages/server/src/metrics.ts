@@ -105,6 +105,7 @@ export class ServerMetrics {
   readonly #dialFailures = new LabelledCounter(["reason"]);
   readonly #dialRetries = new LabelledCounter(["reason"]);
   readonly #tunnelRefusals = new LabelledCounter(["reason"]);
+  readonly #turnedAway = new Counter();
   readonly #opened = new Counter();
   readonly #closed = new LabelledCounter(["reason"]);
   readonly #culledLeases = new Counter();
@@ -154,6 +155,10 @@ export class ServerMetrics {
 
   tunnelRefused(reason: TunnelRefusalReason): void {
     this.#tunnelRefusals.increment({ reason });
+  }
+
+  tunnelTurnedAway(): void {
+    this.#turnedAway.add();
   }
 
   /** Something was written to a frontend, and that took so long. */
@@ -242,6 +247,12 @@ export class ServerMetrics {
       help: "Tunnels of agents that were turned away, by reason.",
       type: "counter",
       collect: () => this.#tunnelRefusals.series(),
+    });
+    registry.add({
+      name: `${OWN}tunnels_turned_away_total`,
+      help: "Attempts ended in their first words because the agent has a tunnel to this server: a balancer led it here again.",
+      type: "counter",
+      collect: () => [{ labels: {}, value: this.#turnedAway.value }],
     });
     registry.add({
       name: `${OWN}connection_bytes_total`,

@@ -223,6 +223,9 @@ export class Server {
       ...ports,
       ...(ports.worker === undefined ? {} : { openListener: ports.worker.openListener }),
       certificateLoaded: (listener, leaf) => this.#certificates.set(listener, leaf),
+      agentTurnedAway: () => {
+        this.#metrics.tunnelTurnedAway();
+      },
     };
     await this.#frontends.open(listenerPorts, (name, listener) => {
       this.#opened(name, listener);

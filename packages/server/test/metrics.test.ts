@@ -116,6 +116,7 @@ describe("ServerMetrics", () => {
       "reachback_server_connection_bytes_total from_agent 0",
       "reachback_server_connection_bytes_total to_agent 0",
       "reachback_server_connections_opened_total  0",
+      "reachback_server_tunnels_turned_away_total  0",
       "reachback_server_window_growth_bytes  0",
       "reachback_server_window_growth_limit_bytes  0",
     ]);

@@ -39,11 +39,6 @@ export class HeldTunnel {
     return this.state !== "ending" && this.state !== "over";
   }
 
-  /** Whether another tunnel to the same server is a duplicate. */
-  get excludesAnother(): boolean {
-    return this.state === "up" || this.state === "serverDraining";
-  }
-
   /** Ask for no new connections, and end once the last one is gone, in {@link SURPLUS_LINGER_MS} at the soonest. */
   drainAway(clock: Clock): void {
     this.state = "surplus";

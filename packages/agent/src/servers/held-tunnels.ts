@@ -32,13 +32,11 @@ export class HeldTunnels {
 
   /** The tunnel that makes another one to the same server a duplicate. */
   to(serverId: string): HeldTunnel | undefined {
-    return this.all().find((held) => held.excludesAnother && held.open.serverId === serverId);
+    return this.excludingOthers().find(({ open }) => open.serverId === serverId);
   }
 
-  /** Those of the same kind whose servers turn away another attempt. */
-  thatTurnAway(): readonly HeldTunnel[] {
-    return this.all().filter(
-      ({ excludesAnother, open }) => excludesAnother && open.tunnel.turnsAway,
-    );
+  /** Those that make another one to the same server a duplicate. */
+  excludingOthers(): readonly HeldTunnel[] {
+    return this.all().filter(({ state }) => state === "up" || state === "serverDraining");
   }
 }

@@ -64,8 +64,6 @@ export class ServerSet {
   readonly #held = new HeldTunnels();
   /** What the last server that answered said; matters while there is no tunnel. */
   #lastAnnounced = 0;
-  /** When an attempt began that any server was to answer. */
-  #askedAllAtMs = Number.NEGATIVE_INFINITY;
   /** Which of the shared addresses is next. */
   #turn = 0;
   #isClosing = false;
@@ -258,7 +256,8 @@ export class ServerSet {
         },
       });
       if (answer === "turned away") {
-        if (logger.debugEnabled) logger.debug("tunnel.duplicate", { address: text });
+        if (logger.debugEnabled)
+          logger.debug("tunnel.duplicate", { address: text, turnedAway: true });
         outcome = "duplicate";
       }
       // It is asked again, but not as eagerly as if somebody else might answer.
@@ -279,16 +278,13 @@ export class ServerSet {
   }
 
   /**
-   * Servers that need not answer an attempt: it would be a duplicate. But answers say how many servers
-   * there are, so one attempt in a sync interval is for whoever is met.
+   * Servers that need not answer an attempt: it would be a duplicate. None as soon as one of them is not
+   * ours, since others like it may be met.
    */
   #exceptServers(): readonly string[] {
-    const nowMs = this.#ports.clock.now();
-    if (nowMs >= this.#askedAllAtMs + this.#pace.syncIntervalMs) {
-      this.#askedAllAtMs = nowMs;
-      return [];
-    }
-    return this.#isShared ? this.#held.thatTurnAway().map(({ open }) => open.serverId) : [];
+    const held = this.#held.excludingOthers();
+    if (!this.#isShared || !held.every(({ open }) => open.tunnel.turnsAway)) return [];
+    return held.map(({ open }) => open.serverId);
   }
 
   #accepted(

@@ -144,24 +144,37 @@ describe("a server set before a balancer", () => {
     assert.equal(servers.pendingCount, 0);
   });
 
-  it("asks to be turned away, and yet learns from one answer in each sync interval", async () => {
+  it("asks to be turned away by the servers that it has, as long as they are missing one", async () => {
     const { servers, set, pass, outcomes } = setup();
-    servers.answer = { id: "a", count: 20, turnsAway: true };
+    const next = inTurn(3, 4);
+    servers.answerAt = () => ({ ...next(), turnsAway: true });
     set.start();
-    await pass(5_000);
-    const duplicates = servers.opened.length - 1;
-    assert.ok(duplicates >= 3 && duplicates <= 5, `${duplicates} answers`);
-    assert.ok(servers.turnedAwayCount > 100, `${servers.turnedAwayCount} turned away`);
-    const expected = { opened: 1, duplicate: duplicates + servers.turnedAwayCount };
-    for (const [outcome, count] of Object.entries(expected)) {
-      assert.equal(outcomes.filter((each) => each === outcome).length, count, outcome);
-    }
-    servers.answer = { id: "a", count: 1, turnsAway: true };
-    await pass(1_500);
-    assert.equal(set.serverCount, 1);
-    const before = servers.attemptCount;
+    await pass(60_000);
+    assert.equal(set.tunnelCount, 3);
+    assert.ok(servers.turnedAwayCount > 80, `${servers.turnedAwayCount} turned away`);
+    // But for those that were under way when the first one answered.
+    assert.ok(servers.opened.length <= 5, `${servers.opened.length} answers`);
+    const duplicates = servers.turnedAwayCount + servers.opened.length - 3;
+    assert.equal(outcomes.filter((outcome) => outcome === "duplicate").length, duplicates);
+    servers.answer = { id: "s9", count: 4, turnsAway: true };
+    servers.answerAt = () => servers.answer;
+    await pass(1_200);
+    assert.equal(set.tunnelCount, 4);
+  });
+
+  it("names no server once it has one that does not turn away", async () => {
+    const { servers, set, pass } = setup();
+    const next = inTurn(3, 4);
+    servers.answerAt = () => {
+      const server = next();
+      return { ...server, turnsAway: server.id !== "s2" };
+    };
+    set.start();
+    await pass(1_000);
+    assert.equal(set.tunnelCount, 3);
+    const before = servers.turnedAwayCount;
     await pass(10_000);
-    assert.equal(servers.attemptCount, before);
+    assert.equal(servers.turnedAwayCount, before);
   });
 
   it("goes back to a server whose tunnel it lost, that turns away others", async () => {

@@ -245,7 +245,9 @@ function tlsWithTurningAway(
     ALPNProtocols: undefined,
     // Node calls it as a method of the socket, but does not say so.
     ALPNCallback(this: unknown, { protocols }) {
-      if (!turnsAway(protocols)) return protocols.find((name) => name === requiredAlpn);
+      if (!turnsAway(protocols)) {
+        return protocols.includes(requiredAlpn) ? requiredAlpn : undefined;
+      }
       if (this instanceof TLSSocket) turnedAway.add(this);
       return undefined;
     },

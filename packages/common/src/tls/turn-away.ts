@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 
-// PROTOCOL.md, "Turning away": a tunnel in vain for a fifth of its CPU, or less.
+// PROTOCOL.md, "Turning away".
 
-/** 32 bits: whose names collide meets a server later, at an attempt that names nobody. */
-const DIGEST_CHARACTERS = 8;
+/** 64 bits: servers whose names were the same would not both be met. */
+const DIGEST_CHARACTERS = 16;
 
 /**
  * The ALPN protocol that nobody speaks and by which an agent says that it does not want the server of
