@@ -8,10 +8,12 @@ import type { WindowBudget } from "./window-budget.ts";
 const MAX_CREDIT_STEP_BYTES = 256 * 1024;
 
 /**
- * Up to this a window grows whenever the line lay idle. On a fast machine that is two milliseconds,
- * less than the event loops at both ends take now and then.
+ * Up to this a window grows whenever the line lay idle. On a fast machine that is four milliseconds,
+ * about what the event loops at both ends take now and then. With half of it, a download that shares
+ * two cores with echoes and dials keeps 80 % of its rate instead of 84, and the echoes have a p99 of 8
+ * ms instead of 10.
  */
-const FREE_GROWTH_BYTES = 1024 * 1024;
+const FREE_GROWTH_BYTES = 2048 * 1024;
 
 /**
  * A larger one grows only while a whole window comes in less than so many round trips. With two or more
