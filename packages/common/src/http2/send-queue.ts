@@ -1,5 +1,6 @@
 import { recycledMemory } from "../recycled-memory.ts";
 
+/** Buffers that were taken are held on to until there are so many: 4 MiB at most, of 64 KiB each. */
 const COMPACT_AFTER = 64;
 
 /** Buffers waiting to be sent, taken from the front in any number of bytes without copying. */
@@ -26,19 +27,13 @@ export class SendQueue {
       if (first.length > wanted) {
         out.push(first.subarray(0, wanted));
         this.#buffers[this.#head] = first.subarray(wanted);
-        return;
+        break;
       }
       out.push(first);
       wanted -= first.length;
       this.#head++;
     }
-    if (this.#head === this.#buffers.length) {
-      this.#buffers.length = 0;
-      this.#head = 0;
-    } else if (this.#head >= COMPACT_AFTER) {
-      this.#buffers.splice(0, this.#head);
-      this.#head = 0;
-    }
+    this.#forgetTaken();
   }
 
   /** Drop what waits here. */
@@ -49,5 +44,15 @@ export class SendQueue {
     this.#buffers = [];
     this.#head = 0;
     this.#bytes = 0;
+  }
+
+  #forgetTaken(): void {
+    if (this.#head === this.#buffers.length) {
+      this.#buffers.length = 0;
+      this.#head = 0;
+    } else if (this.#head >= COMPACT_AFTER) {
+      this.#buffers.splice(0, this.#head);
+      this.#head = 0;
+    }
   }
 }

@@ -1,7 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import fc from "fast-check";
 import { SendQueue } from "../../src/http2/send-queue.ts";
+
+setFlagsFromString("--expose-gc");
+const collectGarbage = runInNewContext("gc") as () => void;
 
 const step = fc.oneof(
   fc.record({ push: fc.integer({ min: 0, max: 50 }) }),
@@ -47,6 +53,27 @@ describe("SendQueue", () => {
         [true, 40_000],
       ],
     );
+  });
+
+  it("lets go of what was taken although it is never empty, nor cut between two buffers", async () => {
+    const queue = new SendQueue();
+    const pushed: WeakRef<ArrayBufferLike>[] = [];
+    const push = () => {
+      const buffer = Buffer.alloc(64 * 1024);
+      pushed.push(new WeakRef(buffer.buffer));
+      queue.push(buffer);
+    };
+    push();
+    for (let turn = 0; turn < 300; turn++) {
+      push();
+      queue.take(turn === 0 ? 1_000 : 64 * 1024, []);
+    }
+    // A WeakRef keeps what it was made of until the turn of the event loop is over.
+    await nextTurn();
+    collectGarbage();
+    const held = pushed.filter((memory) => memory.deref() !== undefined).length;
+    assert.equal(queue.bytes, 2 * 64 * 1024 - 1_000);
+    assert.ok(held <= 66, `${held} of ${pushed.length} buffers are held`);
   });
 
   it("is empty after clear(), and can be used again", () => {
