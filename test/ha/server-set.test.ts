@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Agent, AgentOptions } from "@reachback/agent";
 import { SeededRandom } from "@reachback/common/testing";
 import { freePorts } from "../support/free-ports.ts";
-import { startAgent } from "../support/cluster.ts";
+import { WORKERS, startAgent } from "../support/cluster.ts";
 import { startServerProgram } from "../support/server-program.ts";
 import type { ServerProgramOptions } from "../support/server-program.ts";
 import { TcpBalancer } from "../support/tcp-balancer.ts";
@@ -15,6 +15,12 @@ import { TcpBalancer } from "../support/tcp-balancer.ts";
 
 const AGENTS = 20;
 const PACE = { syncIntervalMs: 1_000, syncIntervalCapMs: 10_000 };
+
+/**
+ * Wanted are 5 s. With workers 20 agents and 15 server processes share the cores, and agents draw: that is
+ * 2 to 3 s on two cores that nobody else uses, and 4.7 s has been seen on busy ones.
+ */
+const WHOLE_AGAIN_MS = WORKERS > 1 ? 7_500 : 5_000;
 
 /** How long a killed server is away. */
 const AWAY_MS = 2_000;
@@ -82,7 +88,9 @@ describe("twenty agents", () => {
       await sleep(AWAY_MS);
       assert.ok(agents.every(({ isReady }) => !isReady));
       await startServerProgram(t, { ...plans[1]!, serverId: "server-2-again" });
-      t.diagnostic(`whole again after ${Math.round(await msUntilMeshed(agents, 5_000))} ms`);
+      t.diagnostic(
+        `whole again after ${Math.round(await msUntilMeshed(agents, WHOLE_AGAIN_MS))} ms`,
+      );
     });
   }
 
