@@ -10,7 +10,7 @@ const MAX_CREDIT_STEP_BYTES = 256 * 1024;
 /**
  * Up to this a window grows whenever the line lay idle. On a fast machine that is four milliseconds,
  * about what the event loops at both ends take now and then. With half of it, a download that shares
- * two cores with echoes and dials keeps 80 % of its rate instead of 84, and the echoes have a p99 of 8
+ * two cores with echoes and dials keeps 79 % of its rate instead of 85, and the echoes have a p99 of 8
  * ms instead of 10.
  */
 const FREE_GROWTH_BYTES = 2048 * 1024;

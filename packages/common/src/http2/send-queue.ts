@@ -1,7 +1,10 @@
 import { recycledMemory } from "../recycled-memory.ts";
 
-/** Buffers that were taken are held on to until there are so many: 4 MiB at most, of 64 KiB each. */
+/** Places of taken buffers in front of the others, before those move up. */
 const COMPACT_AFTER = 64;
+
+/** In the place of a buffer that was taken, so that its memory is not held. */
+const TAKEN = Buffer.alloc(0);
 
 /** Buffers waiting to be sent, taken from the front in any number of bytes without copying. */
 export class SendQueue {
@@ -31,7 +34,7 @@ export class SendQueue {
       }
       out.push(first);
       wanted -= first.length;
-      this.#head++;
+      this.#buffers[this.#head++] = TAKEN;
     }
     this.#forgetTaken();
   }
