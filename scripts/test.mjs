@@ -61,8 +61,9 @@ const child = spawn(
     "--test",
     // A test that hangs fails by name instead of holding the run up.
     `--test-timeout=${isSeparateSuite ? 900_000 : 300_000}`,
-    // Node leaves one core free, which on two cores is half of them; much here waits.
-    `--test-concurrency=${availableParallelism()}`,
+    // Suites of their own have deadlines to meet, for which all cores are theirs. Of the others much
+    // waits; but Node leaves one core free, which on two cores is half of them.
+    `--test-concurrency=${isSeparateSuite ? 1 : availableParallelism()}`,
     ...runnerOptions,
     ...files,
   ],
