@@ -142,7 +142,7 @@ export class ConnectionStream extends Duplex {
       // Once the other side has closed, nobody reads what is still written.
       while (at < chunk.length && !this.#isRemoteClosed) {
         // Copied, because it is sent later, and the writer may use it again as soon as this is done.
-        const piece = recycledMemory.keep(chunk.subarray(at, at + MAX_PAYLOAD_BYTES));
+        const piece = recycledMemory.copy(chunk.subarray(at, at + MAX_PAYLOAD_BYTES));
         at += piece.length;
         if (!this.#carrier.sendData(piece)) {
           this.#blockedWrite = { goOn, done };

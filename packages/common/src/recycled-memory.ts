@@ -1,25 +1,44 @@
-/** Memory that pieces are copied into, one behind the other. */
-interface Block {
+/** Memory that pieces are put into, one behind the other. */
+export interface Block {
   readonly memory: Buffer;
+  /** The same, in parts of {@link SLOT_BYTES}. */
+  readonly slots: readonly Buffer[];
+}
+
+interface CountedBlock extends Block {
   usedBytes: number;
   /** Bytes of pieces that have not been released. */
   heldBytes: number;
+  /** Whether it is a reader's alone; see {@link RecycledMemory.lend}. */
+  isLent: boolean;
 }
 
-/** Large enough for what one turn of the event loop brings, small enough to stay in the cache. */
-export const BLOCK_BYTES = 256 * 1024;
+/** What a TLS record holds at most. */
+export const SLOT_BYTES = 16 * 1024;
 
 /**
- * Most blocks, used and kept for the next use: 8 MiB. A piece that stays holds all of its block, so
+ * Room for the largest batch that our own peers send over TLS, 256 KiB and what is around them, in
+ * whole records; and small enough to stay in the cache.
+ */
+export const BLOCK_BYTES = 288 * 1024;
+
+/**
+ * Most blocks, used and kept for the next use: 13.5 MiB. A piece that stays holds all of its block, so
  * what stalled connections hold is bounded by this as well.
  */
-export const MAX_BLOCKS = 32;
+export const MAX_BLOCKS = 48;
+
+/** Most blocks that readers have, so that there are others to copy into. */
+const MAX_LENT_BLOCKS = 8;
 
 /**
  * Smaller pieces get memory of Node's own pool: messages, which may wait anywhere. What is larger may
  * be the end of something that was cut where it was read, and can then be written with it as one.
  */
 const MIN_PIECE_BYTES = 512;
+
+/** Smaller pieces are copied out of a reader's block, so that a few that stay do not hold it all. */
+const MIN_UNCOPIED_BYTES = 4 * 1024;
 
 /**
  * Memory for the bytes that pass through, used again as soon as they have left.
@@ -31,14 +50,15 @@ const MIN_PIECE_BYTES = 512;
  * collector, and with all of them in use, pieces get memory of their own.
  */
 export class RecycledMemory {
-  readonly #blockOf = new WeakMap<ArrayBufferLike, Block>();
-  readonly #free: Block[] = [];
+  readonly #blockOf = new WeakMap<ArrayBufferLike, CountedBlock>();
+  readonly #free: CountedBlock[] = [];
   /** Counts the blocks that were lost. */
   readonly #lost = new FinalizationRegistry<undefined>(() => {
     this.#blockCount--;
   });
   #blockCount = 0;
-  #current: Block | undefined;
+  #lentCount = 0;
+  #current: CountedBlock | undefined;
 
   /** Blocks that there are: used, or kept for the next use. */
   get blockCount(): number {
@@ -46,10 +66,23 @@ export class RecycledMemory {
   }
 
   /**
-   * A copy of `piece`, whose own memory may be overwritten then. Whoever is done with the copy, or
-   * with a part of it, says {@link release}, once for each byte.
+   * `piece` for longer than its owner lends it: itself, where it is in a block of a reader, otherwise
+   * a copy. Whoever is done with what is returned, or with a part of it, says {@link release}, once
+   * for each byte.
    */
   keep(piece: Buffer): Buffer {
+    if (piece.length >= MIN_UNCOPIED_BYTES && piece.buffer.byteLength === BLOCK_BYTES) {
+      const block = this.#blockOf.get(piece.buffer);
+      if (block?.isLent === true) {
+        block.heldBytes += piece.length;
+        return piece;
+      }
+    }
+    return this.copy(piece);
+  }
+
+  /** A copy of `piece`, to be released as what {@link keep} returns. */
+  copy(piece: Buffer): Buffer {
     const bytes = piece.length;
     if (bytes < MIN_PIECE_BYTES) return Buffer.from(piece);
     const block = this.#blockFor(bytes);
@@ -65,19 +98,48 @@ export class RecycledMemory {
     return block.memory.subarray(start, block.usedBytes);
   }
 
-  /** The bytes of `piece` are not needed any more. Does nothing for what {@link keep} did not make. */
+  /** The bytes of `piece` are not needed any more. Does nothing for what is not from here. */
   release(piece: Buffer): void {
     if (piece.length === 0 || piece.buffer.byteLength !== BLOCK_BYTES) return;
     const block = this.#blockOf.get(piece.buffer);
     if (block === undefined) return;
     block.heldBytes -= piece.length;
     // Less than nothing means that something was released twice: such a block must not come back.
-    if (block.heldBytes !== 0) return;
-    block.usedBytes = 0;
-    if (block !== this.#current) this.#free.push(block);
+    if (block.heldBytes === 0) this.#emptied(block);
   }
 
-  #blockFor(bytes: number): Block | undefined {
+  /**
+   * A block for a reader alone, who hands out pieces of it that are valid during a call, and
+   * {@link takeBack}s it. `undefined` while there is none to spare.
+   */
+  lend(): Block | undefined {
+    if (this.#lentCount === MAX_LENT_BLOCKS) return undefined;
+    const block = this.#free.pop() ?? this.#newBlock();
+    if (block === undefined) return undefined;
+    block.isLent = true;
+    this.#lentCount++;
+    return block;
+  }
+
+  /** Whether nothing is {@link keep kept} in a block that is lent, so that all of it may be used again. */
+  isUnused(block: Block): boolean {
+    return (block as CountedBlock).heldBytes === 0;
+  }
+
+  /** Its reader is done with a block; what was kept in it stays. */
+  takeBack(block: Block): void {
+    const counted = block as CountedBlock;
+    counted.isLent = false;
+    this.#lentCount--;
+    if (counted.heldBytes === 0) this.#emptied(counted);
+  }
+
+  #emptied(block: CountedBlock): void {
+    block.usedBytes = 0;
+    if (block !== this.#current && !block.isLent) this.#free.push(block);
+  }
+
+  #blockFor(bytes: number): CountedBlock | undefined {
     if (bytes > BLOCK_BYTES) return undefined;
     const current = this.#current;
     if (current !== undefined && current.usedBytes + bytes <= BLOCK_BYTES) return current;
@@ -86,10 +148,13 @@ export class RecycledMemory {
     return next;
   }
 
-  #newBlock(): Block | undefined {
+  #newBlock(): CountedBlock | undefined {
     if (this.#blockCount === MAX_BLOCKS) return undefined;
     const memory = Buffer.allocUnsafeSlow(BLOCK_BYTES);
-    const block: Block = { memory, usedBytes: 0, heldBytes: 0 };
+    const slots = Array.from({ length: BLOCK_BYTES / SLOT_BYTES }, (_, index) =>
+      memory.subarray(SLOT_BYTES * index, SLOT_BYTES * (index + 1)),
+    );
+    const block: CountedBlock = { memory, slots, usedBytes: 0, heldBytes: 0, isLent: false };
     this.#blockOf.set(memory.buffer, block);
     this.#lost.register(memory.buffer, undefined);
     this.#blockCount++;

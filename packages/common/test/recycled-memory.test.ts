@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { RecycledMemory } from "../src/recycled-memory.ts";
 
 const KIB = 1024;
-const BLOCK_BYTES = 256 * KIB;
+const BLOCK_BYTES = 288 * KIB;
 
 describe("RecycledMemory", () => {
   it("keeps copies of any size, whatever happens to their originals", () => {
@@ -43,16 +43,53 @@ describe("RecycledMemory", () => {
     assert.equal(memory.blockCount, 3);
   });
 
-  it("holds eight MiB at most; further pieces have memory of their own", () => {
+  it("holds 13.5 MiB at most; further pieces have memory of their own", () => {
     const memory = new RecycledMemory();
     const piece = Buffer.alloc(BLOCK_BYTES, "a");
-    const held = Array.from({ length: 40 }, () => memory.keep(piece));
-    assert.equal(memory.blockCount, 32);
+    const held = Array.from({ length: 60 }, () => memory.keep(piece));
+    assert.equal(memory.blockCount, 48);
     for (const kept of held) assert.deepEqual(kept, piece);
     assert.equal(new Set(held.map((kept) => kept.buffer)).size, held.length);
     for (const kept of held) memory.release(kept);
     assert.equal(held.map((kept) => kept.buffer).includes(memory.keep(piece).buffer), true);
-    assert.equal(memory.blockCount, 32);
+    assert.equal(memory.blockCount, 48);
+  });
+
+  it("keeps what is in a reader's block where it is, until it is released", () => {
+    const memory = new RecycledMemory();
+    const block = memory.lend()!;
+    const piece = block.memory.subarray(KIB, 65 * KIB);
+    assert.equal(memory.keep(piece), piece);
+    assert.equal(memory.isUnused(block), false);
+    memory.takeBack(block);
+    assert.notEqual(memory.lend()!.memory.buffer, piece.buffer);
+    memory.release(piece.subarray(1));
+    assert.notEqual(memory.lend()!.memory.buffer, piece.buffer);
+    memory.release(piece.subarray(0, 1));
+    assert.equal(memory.lend()!.memory.buffer, piece.buffer);
+  });
+
+  it("copies small pieces of a reader's block, and what is kept twice", () => {
+    const memory = new RecycledMemory();
+    const block = memory.lend()!;
+    const small = block.memory.subarray(0, 2 * KIB);
+    assert.notEqual(memory.keep(small).buffer, small.buffer);
+    assert.equal(memory.isUnused(block), true);
+    const kept = memory.keep(block.memory.subarray(0, 64 * KIB));
+    memory.takeBack(block);
+    assert.notEqual(memory.keep(kept).buffer, kept.buffer);
+    assert.notEqual(memory.copy(kept).buffer, kept.buffer);
+  });
+
+  it("lends eight blocks at most, and none of them to two", () => {
+    const memory = new RecycledMemory();
+    const lent = Array.from({ length: 8 }, () => memory.lend()!);
+    assert.equal(new Set(lent).size, 8);
+    assert.equal(memory.lend(), undefined);
+    memory.takeBack(lent[3]!);
+    assert.equal(memory.lend(), lent[3]);
+    for (const block of lent)
+      assert.notEqual(memory.copy(Buffer.alloc(KIB)).buffer, block.memory.buffer);
   });
 
   it("takes a release of anything else for nothing", () => {

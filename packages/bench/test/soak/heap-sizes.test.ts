@@ -57,13 +57,13 @@ describe("the sizes of a heap", () => {
   it("leave out buffers of pools, and no others", () => {
     const memory = "system / JSArrayBufferData";
     const buffers = sizesOf([
-      ["native", memory, 256 * 1024],
+      ["native", memory, 288 * 1024],
       ["native", memory, 64 * 1024],
-      ["string", "a", 256 * 1024],
+      ["string", "a", 288 * 1024],
     ]);
-    assert.equal(programBytes(buffers), (64 + 256) * 1024);
-    const tooMany = Array.from({ length: 40 }, (): Node => ["native", memory, 256 * 1024]);
-    assert.equal(programBytes(sizesOf(tooMany)), 8 * 256 * 1024);
+    assert.equal(programBytes(buffers), (64 + 288) * 1024);
+    const tooMany = Array.from({ length: 60 }, (): Node => ["native", memory, 288 * 1024]);
+    assert.equal(programBytes(sizesOf(tooMany)), 12 * 288 * 1024);
   });
 
   it("tell what the program holds from what V8 keeps for itself", () => {

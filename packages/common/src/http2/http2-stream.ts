@@ -185,12 +185,10 @@ export class Http2Stream implements SendingStream {
   }
 
   fill(out: Buffer[], windowBytes: number): number {
-    const bytes = Math.min(
-      this.#queue.bytes,
-      this.#sendWindowBytes,
-      windowBytes,
-      this.#outbox.maxFrameBytes,
-    );
+    const maxBytes = Math.min(this.#sendWindowBytes, windowBytes, this.#outbox.maxFrameBytes);
+    // The receiver passes on uncut what comes uncut.
+    const bytes =
+      this.#queue.bytes > maxBytes ? this.#queue.uncutBytes(maxBytes) : this.#queue.bytes;
     const ending = bytes === this.#queue.bytes ? this.#ending : undefined;
     if (bytes > 0 || ending?.trailers === undefined) {
       const endStream = ending !== undefined && ending.trailers === undefined;

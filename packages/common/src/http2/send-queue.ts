@@ -21,6 +21,20 @@ export class SendQueue {
     this.#bytes += buffer.length;
   }
 
+  /**
+   * At most `limit` bytes (less than wait here), such that nothing is cut by taking them, if more than
+   * half of the limit is left then; otherwise the limit.
+   */
+  uncutBytes(limit: number): number {
+    let bytes = 0;
+    for (let at = this.#head; ; at++) {
+      const { length } = this.#buffers[at]!;
+      if (bytes + length > limit) break;
+      bytes += length;
+    }
+    return bytes * 2 > limit ? bytes : limit;
+  }
+
   /** Move the first `bytes` (at most what waits here) to the end of `out`. */
   take(bytes: number, out: Buffer[]): void {
     this.#bytes -= bytes;

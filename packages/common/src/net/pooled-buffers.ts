@@ -1,5 +1,4 @@
 import { BLOCK_BYTES, MAX_BLOCKS } from "../recycled-memory.ts";
-import { GATHER_BYTES, MAX_GATHER_BUFFERS } from "./borrowed-read.ts";
 import { BATCH_BYTES, MAX_KEPT_BATCHES } from "./write-together.ts";
 
 /**
@@ -8,6 +7,5 @@ import { BATCH_BYTES, MAX_KEPT_BATCHES } from "./write-together.ts";
  */
 export const POOLED_BUFFERS: ReadonlyMap<number, number> = new Map([
   [BLOCK_BYTES, MAX_BLOCKS],
-  [GATHER_BYTES, MAX_GATHER_BUFFERS],
   [BATCH_BYTES, MAX_KEPT_BATCHES],
 ]);

@@ -41,10 +41,18 @@ const MAX_PIECE_BYTES = 64 * 1024;
 const READ_AHEAD_BYTES = 16 * 1024;
 
 /**
- * Most bytes given to the socket at a time. Small enough that "nothing was taken for ten seconds"
- * means a stalled peer, not a slow one; large enough to cost nothing.
+ * Bytes given to the socket at a time. Only when all of them have been taken is anything known, so
+ * there are few enough that a slow peer is not held for a stalled one; unless the peer is known to be
+ * fast: then more of them save wake-ups, a thirtieth of the CPU for a bulk transfer.
  */
-const MAX_IN_FLIGHT_BYTES = 64 * 1024;
+const BATCH_BYTES = 64 * 1024;
+const FAST_BATCH_BYTES = 192 * 1024;
+
+/**
+ * A peer is fast if it made room within this time for a batch that the system had no room for. One that
+ * was taken at once says nothing: the system's buffer may have been empty.
+ */
+const FAST_TAKE_MS = 10;
 
 /**
  * A piece of this size is likely to be followed by more in the same turn of the event loop: TLS
@@ -82,6 +90,9 @@ export class SocketEnd {
   #queue: Buffer[] = [];
   #queuedBytes = 0;
   #inFlightBytes = 0;
+  #batchBytes = BATCH_BYTES;
+  /** When the batch in flight was given to the socket, if that has no room for it. */
+  #waitsSinceMs: number | undefined;
   #isFlushScheduled = false;
   /** Whether the owner wants nothing more for now; and what came since it said so. */
   #isPaused = false;
@@ -129,7 +140,7 @@ export class SocketEnd {
     if (this.#state !== "open" || this.#isFinishing) return;
     this.#queuedBytes += piece.length;
     this.#queue.push(piece);
-    if (piece.length < GATHER_FROM_BYTES || this.#queuedBytes >= MAX_IN_FLIGHT_BYTES) {
+    if (piece.length < GATHER_FROM_BYTES || this.#queuedBytes >= this.#batchBytes) {
       this.#flush();
     } else if (this.#inFlightBytes === 0 && !this.#isFlushScheduled) {
       this.#isFlushScheduled = true;
@@ -220,6 +231,10 @@ export class SocketEnd {
   readonly #written = (error?: Error | null): void => {
     const takenBytes = this.#inFlightBytes;
     this.#inFlightBytes = 0;
+    if (this.#waitsSinceMs !== undefined) {
+      const isFast = this.#clock.now() - this.#waitsSinceMs <= FAST_TAKE_MS;
+      this.#batchBytes = isFast ? FAST_BATCH_BYTES : BATCH_BYTES;
+    }
     // After a failure "close" follows; until then there is nothing to tell.
     if (error instanceof Error || this.#state === "closed") return;
     this.#flush();
@@ -239,25 +254,28 @@ export class SocketEnd {
   #flush(): void {
     const first = this.#queue[0];
     if (this.#inFlightBytes > 0 || first === undefined) return;
-    if (first.length > MAX_IN_FLIGHT_BYTES) {
-      this.#queue[0] = first.subarray(MAX_IN_FLIGHT_BYTES);
-      this.#queuedBytes -= MAX_IN_FLIGHT_BYTES;
-      this.#inFlightBytes = MAX_IN_FLIGHT_BYTES;
-      writeTogether(this.#socket, [first.subarray(0, MAX_IN_FLIGHT_BYTES)], this.#written);
+    if (first.length > this.#batchBytes) {
+      this.#queue[0] = first.subarray(this.#batchBytes);
+      this.#give([first.subarray(0, this.#batchBytes)], this.#batchBytes);
       return;
     }
     let count = 0;
     let bytes = 0;
     for (const piece of this.#queue) {
-      if (count > 0 && bytes + piece.length > MAX_IN_FLIGHT_BYTES) break;
+      if (count > 0 && bytes + piece.length > this.#batchBytes) break;
       bytes += piece.length;
       count++;
     }
     const batch = count === this.#queue.length ? this.#queue : this.#queue.splice(0, count);
     if (batch === this.#queue) this.#queue = [];
+    this.#give(batch, bytes);
+  }
+
+  #give(batch: readonly Buffer[], bytes: number): void {
     this.#queuedBytes -= bytes;
     this.#inFlightBytes = bytes;
     writeTogether(this.#socket, batch, this.#written);
+    this.#waitsSinceMs = this.#socket.writableLength > 0 ? this.#clock.now() : undefined;
   }
 
   /** Everything has left, the end included: the peer has a while to finish as well. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { RoundRobin, SOLO_TURN_BYTES, TURN_BYTES } from "../../src/flow/round-robin.ts";
+import { RoundRobin, TURN_BYTES } from "../../src/flow/round-robin.ts";
 import type { Sender } from "../../src/flow/round-robin.ts";
 
 /** A sender with a queue of pieces; everything sent is written to a log that all share. */
@@ -82,17 +82,6 @@ describe("RoundRobin", () => {
     assert.deepEqual(
       log.map(({ sender }) => sender),
       [0, 1, 2, 0, 1, 2],
-    );
-  });
-
-  it("gives a sender that is alone a longer turn", () => {
-    const log: { sender: number; bytes: number }[] = [];
-    const ring = new RoundRobin<QueuedSender>();
-    ring.add(new QueuedSender(0, [SOLO_TURN_BYTES * 2], log));
-    ring.run(() => true);
-    assert.deepEqual(
-      log.map(({ bytes }) => bytes),
-      [SOLO_TURN_BYTES, SOLO_TURN_BYTES],
     );
   });
 

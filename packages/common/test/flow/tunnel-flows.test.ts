@@ -76,7 +76,7 @@ describe("TunnelFlows", () => {
         const sentBytes = sources.map(() => 0);
         for (const room of rooms) {
           for (const flow of sources) {
-            if (flow.queuedBytes < 64 * KIB) flow.send(Buffer.alloc(64 * KIB));
+            if (flow.queuedBytes <= TURN_BYTES) flow.send(Buffer.alloc(64 * KIB));
           }
           // At most one turn of each: then all have had something to send all the time.
           drain(Math.min(room, flowCount * TURN_BYTES));

@@ -39,6 +39,20 @@ describe("SendQueue", () => {
     );
   });
 
+  it("says how much can be taken without a cut, if that is more than half of what is asked for", () => {
+    const queue = new SendQueue();
+    for (const bytes of [20, 60, 20, 60, 20]) queue.push(Buffer.alloc(bytes));
+    assert.equal(queue.uncutBytes(100), 100);
+    assert.equal(queue.uncutBytes(99), 80);
+    assert.equal(queue.uncutBytes(41), 41);
+    assert.equal(queue.uncutBytes(170), 160);
+    const out: Buffer[] = [];
+    queue.take(80, out);
+    queue.take(5, out);
+    assert.equal(queue.uncutBytes(80), 75);
+    assert.equal(queue.uncutBytes(14), 14);
+  });
+
   it("copies nothing", () => {
     const queue = new SendQueue();
     const buffer = Buffer.alloc(100_000);

@@ -10,6 +10,7 @@ import { describe, it } from "node:test";
 import type { TestContext } from "node:test";
 import { SeededRandom } from "@reachback/common/testing";
 import { readBorrowed } from "../../src/net/borrowed-read.ts";
+import { recycledMemory } from "../../src/recycled-memory.ts";
 import { MemorySocket } from "../http2/memory-socket.ts";
 import { eventually, socketPair } from "./socket-pair.ts";
 import { tlsPair } from "./tls-pair.ts";
@@ -77,6 +78,78 @@ for (const [kind, makePair] of Object.entries(PAIRS)) {
       near.end();
       await ended;
       assert.equal(received.digest("hex"), sent.digest("hex"));
+    });
+
+    it("reads what is kept into memory that stays as it is until it is released", async (t) => {
+      const random = new SeededRandom(4);
+      const below = (limit: number) => Math.floor(random.fraction() * limit);
+      let uncopiedBytes = 0;
+      const transfer = async () => {
+        const { near, far } = await makePair(t);
+        const sent = createHash("sha256");
+        const received = createHash("sha256");
+        const held: Buffer[] = [];
+        const releaseFirst = () => {
+          const piece = held.shift()!;
+          received.update(piece);
+          piece.fill(0xee);
+          recycledMemory.release(piece);
+        };
+        readBorrowed(far, (chunk) => {
+          for (let at = 0; at < chunk.length;) {
+            const piece = chunk.subarray(at, at + 1 + below(64 * KIB));
+            at += piece.length;
+            const kept = recycledMemory.keep(piece);
+            if (kept === piece) uncopiedBytes += piece.length;
+            held.push(kept);
+          }
+          while (held.length > 0 && below(10) > 0) releaseFirst();
+        });
+        const ended = once(far, "end");
+        for (let count = 0; count < 60; count++) {
+          const piece = Buffer.alloc(below(4) === 0 ? below(2 * KIB) : below(400 * KIB), count);
+          sent.update(piece);
+          if (!near.write(piece)) await once(near, "drain");
+        }
+        near.end();
+        await ended;
+        while (held.length > 0) releaseFirst();
+        assert.equal(received.digest("hex"), sent.digest("hex"));
+        near.destroy();
+        far.destroy();
+        await once(far, "close");
+      };
+      // More than there are blocks for readers.
+      await Promise.all(Array.from({ length: 24 }, transfer));
+      assert.ok(uncopiedBytes > 20 * 1024 * KIB, `${uncopiedBytes} bytes were not copied`);
+
+      // All blocks have been given back.
+      const blocks = Array.from({ length: 9 }, () => recycledMemory.lend());
+      for (const block of blocks) if (block !== undefined) recycledMemory.takeBack(block);
+      assert.equal(blocks.filter((block) => block !== undefined).length, 8);
+    });
+
+    it("gives up its block when it brings little", async (t) => {
+      const { near, far } = await makePair(t);
+      const memory = new Set<ArrayBufferLike>();
+      let bytes = 0;
+      readBorrowed(far, (piece) => {
+        memory.add(piece.buffer);
+        bytes += piece.length;
+      });
+      near.write("a");
+      await eventually(() => bytes === 1);
+      const [shared] = memory;
+      near.write(Buffer.alloc(KIB * KIB));
+      await eventually(() => bytes === 1 + KIB * KIB);
+      assert.ok(memory.size > 1);
+      // The first one may still come into the block.
+      for (const total of [2, 3]) {
+        memory.clear();
+        near.write("a");
+        await eventually(() => bytes === total + KIB * KIB);
+      }
+      assert.deepEqual([...memory], [shared]);
     });
 
     it("stops where it is paused, and goes on from there", async (t) => {

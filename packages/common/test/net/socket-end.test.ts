@@ -123,6 +123,29 @@ describe("a socket end's writing", () => {
     await recorded.whenClosed;
   });
 
+  for (const [reader, takeMs, mostBytes] of [
+    ["fast", 10, 192 * KIB],
+    ["slow", 11, 64 * KIB],
+  ] as const) {
+    it(`gives a ${reader} reader ${mostBytes / KIB} KiB at a time at most, and tells when it has them`, async (t) => {
+      const { near, far } = await socketPair(t);
+      const clock = new ManualClock();
+      const recorded = record(near, clock);
+      const { end } = recorded;
+      const taken: number[] = [];
+      recorded.onTaken = () => {
+        taken.push(recorded.takenBytes() - taken.reduce((sum, bytes) => sum + bytes, 0));
+        clock.advance(takeMs);
+      };
+      far.pause();
+      writeAll(end, 20 * MIB, 64 * KIB);
+      await systemIsFull(end);
+      far.resume();
+      await eventually(() => end.queuedBytes === 0);
+      assert.equal(Math.max(...taken), mostBytes);
+    });
+  }
+
   it("is dropped once the end is closing", async (t) => {
     const { near, far } = await socketPair(t);
     const { end } = record(near);
