@@ -27,11 +27,13 @@ export async function startBalancerProcess(
   seed: number,
 ): Promise<BalancerProcess> {
   const child = fork(fileURLToPath(import.meta.url), { stdio: "inherit" });
+  child.on("error", () => undefined);
   const ended = once(child, "exit");
   t.after(async () => {
     child.kill("SIGKILL");
     await ended;
   });
+  // One question at a time: answers do not say what they answer.
   const ask = async (question: Order | "count") => {
     child.send(question);
     const [answer] = (await Promise.race([

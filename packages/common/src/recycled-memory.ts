@@ -28,8 +28,8 @@ export const BLOCK_BYTES = 288 * 1024;
  */
 export const MAX_BLOCKS = 48;
 
-/** Most blocks that readers have, so that there are others to copy into. */
-const MAX_LENT_BLOCKS = 8;
+/** Most blocks that readers have at a time, so that there are others to copy into. */
+const MAX_LENT_BLOCKS = 12;
 
 /**
  * Smaller pieces get memory of Node's own pool: messages, which may wait anywhere. What is larger may
@@ -111,9 +111,11 @@ export class RecycledMemory {
   /**
    * A block for a reader alone, who hands out pieces of it that are valid during a call, and
    * {@link takeBack}s it. `undefined` while there is none to spare.
+   *
+   * @param left - How many are to be left for others.
    */
-  lend(): Block | undefined {
-    if (this.#lentCount === MAX_LENT_BLOCKS) return undefined;
+  lend(left = 0): Block | undefined {
+    if (this.#lentCount + left >= MAX_LENT_BLOCKS) return undefined;
     const block = this.#free.pop() ?? this.#newBlock();
     if (block === undefined) return undefined;
     block.isLent = true;

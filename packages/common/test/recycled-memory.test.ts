@@ -81,12 +81,13 @@ describe("RecycledMemory", () => {
     assert.notEqual(memory.copy(kept).buffer, kept.buffer);
   });
 
-  it("lends eight blocks at most, and none of them to two", () => {
+  it("lends twelve blocks at most, and none of them to two", () => {
     const memory = new RecycledMemory();
-    const lent = Array.from({ length: 8 }, () => memory.lend()!);
-    assert.equal(new Set(lent).size, 8);
+    const lent = Array.from({ length: 12 }, () => memory.lend()!);
+    assert.equal(new Set(lent).size, 12);
     assert.equal(memory.lend(), undefined);
     memory.takeBack(lent[3]!);
+    assert.equal(memory.lend(1), undefined);
     assert.equal(memory.lend(), lent[3]);
     for (const block of lent)
       assert.notEqual(memory.copy(Buffer.alloc(KIB)).buffer, block.memory.buffer);

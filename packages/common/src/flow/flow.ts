@@ -117,7 +117,7 @@ export class Flow implements Sender {
   // Sending
 
   /**
-   * Send a copy of `piece`, or queue it until it is its turn and there is credit.
+   * Send `piece`, which is the caller's again afterwards, or queue it until it is its turn and there is credit.
    *
    * @returns false when the source has to wait; `flowReady` follows.
    */
@@ -193,7 +193,7 @@ export class Flow implements Sender {
 
   // Receiving
 
-  /** Bytes have come from the peer. The owner gets a copy of `piece`. */
+  /** Bytes have come from the peer; `piece` is the caller's again afterwards. */
   receive(piece: Buffer): void {
     if (this.#window !== undefined) {
       if (!this.#window.receive(piece.length)) {

@@ -11,8 +11,8 @@ export interface Sender {
 }
 
 /**
- * Bytes a sender may send before it is another one's turn: what is read at a time, so that nothing is
- * cut. With half of it eight transfers take a twentieth more CPU.
+ * Bytes a sender may send before it is another one's turn: the largest piece that a `SocketEnd` hands on, so
+ * that such pieces are seldom cut. With half of it eight transfers take a twentieth more CPU.
  */
 export const TURN_BYTES = 64 * 1024;
 

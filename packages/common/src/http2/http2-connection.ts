@@ -50,7 +50,7 @@ export class Http2Connection implements StreamHost, OutboxOwner {
     this.#inbox = new Inbox(side, limits, this.#streams, this.#outbox, handler);
     for (const frame of prefaceFrames(side, limits)) this.#outbox.sendControl(frame);
 
-    readBorrowed(socket, (chunk) => {
+    readBorrowed(socket, clock, (chunk) => {
       this.#read(chunk);
     });
     socket.on("drain", () => {

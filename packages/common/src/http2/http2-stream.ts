@@ -185,8 +185,10 @@ export class Http2Stream implements SendingStream {
   }
 
   fill(out: Buffer[], windowBytes: number): number {
-    const maxBytes = Math.min(this.#sendWindowBytes, windowBytes, this.#outbox.maxFrameBytes);
-    // The receiver passes on uncut what comes uncut.
+    // A window may be less than nothing (RFC 9113 section 6.9.2).
+    const windowsBytes = Math.max(0, Math.min(this.#sendWindowBytes, windowBytes));
+    const maxBytes = Math.min(windowsBytes, this.#outbox.maxFrameBytes);
+    // What leaves uncut the receiver passes on as one piece.
     const bytes =
       this.#queue.bytes > maxBytes ? this.#queue.uncutBytes(maxBytes) : this.#queue.bytes;
     const ending = bytes === this.#queue.bytes ? this.#ending : undefined;

@@ -22,8 +22,8 @@ export class SendQueue {
   }
 
   /**
-   * At most `limit` bytes (less than wait here), such that nothing is cut by taking them, if more than
-   * half of the limit is left then; otherwise the limit.
+   * The most bytes up to `limit` that can be taken without cutting a buffer, if that is more than half of
+   * `limit`; otherwise `limit`. More than that have to wait here.
    */
   uncutBytes(limit: number): number {
     let bytes = 0;

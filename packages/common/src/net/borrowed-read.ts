@@ -1,6 +1,7 @@
 import { Socket } from "node:net";
 import type { OnReadOpts, SocketConstructorOpts } from "node:net";
 import { TLSSocket } from "node:tls";
+import type { Clock } from "../clock.ts";
 import { BLOCK_BYTES, SLOT_BYTES, recycledMemory } from "../recycled-memory.ts";
 import type { Block } from "../recycled-memory.ts";
 
@@ -22,6 +23,15 @@ const MIN_BLOCK_READ_BYTES = 16 * 1024;
 /** With less left of it, a block is changed for another one. */
 const MIN_ROOM_BYTES = 64 * 1024;
 
+/** Blocks that sockets without TLS leave to those with it, which cannot gather without. */
+const BLOCKS_LEFT_TO_TLS = 4;
+
+/** A socket that has read nothing for so long loses its block to one that needs it. */
+const BLOCK_IDLE_MS = 5_000;
+
+/** How often it may: each time leaves a listener of some 40 bytes in Node until the socket is closed. */
+const MAX_LOSSES = 1_000;
+
 /** Where a socket keeps its `onread` option, and what gives it the buffer for its next read. */
 interface OnreadKeys {
   readonly buffer: symbol;
@@ -36,7 +46,10 @@ interface ReadHandle {
 
 const onreadKeys = findOnreadKeys();
 
-/** Set by a callback of the option, for the call of {@link takeNextBuffer} that follows at once. */
+/**
+ * Set by a callback of the option when nothing can fail any more, for the call of
+ * {@link takeNextBuffer} that follows at once.
+ */
 let nextBuffer: Buffer | undefined;
 
 /** What the socket whose callback has returned is read into from now on; `undefined`: as before. */
@@ -54,30 +67,48 @@ function takeNextBuffer(): Buffer | undefined {
  * Node has this for sockets that it connects (`onread` of `net.connect`), and neither for those that
  * a server accepts nor for TLS on top of a socket. There it is set up by hand, in the same place,
  * and where a version of Node has no such place, `data` events it is.
+ *
+ * If `received` throws, the socket is destroyed: it would go on to read where it was.
  */
-export function readBorrowed(socket: Socket, received: (piece: Buffer) => void): void {
-  const internals = socket as unknown as Record<symbol, unknown> & { _handle?: ReadHandle | null };
-  const handle = internals._handle;
-  if (onreadKeys !== undefined && typeof handle?.useUserBuffer === "function") {
-    const isTls = socket instanceof TLSSocket;
-    const buffer = isTls ? tlsReadBuffer : readBuffer;
-    internals[onreadKeys.buffer] = buffer;
-    internals[onreadKeys.callback] = isTls
-      ? tlsReads(socket, received)
-      : plainReads(socket, received);
+export function readBorrowed(
+  socket: Socket,
+  clock: Pick<Clock, "now">,
+  received: (piece: Buffer) => void,
+): void {
+  const handOut = (piece: Buffer) => {
+    try {
+      received(piece);
+    } catch (error) {
+      socket.destroy();
+      throw error;
+    }
+  };
+  const isTls = socket instanceof TLSSocket;
+  if (onreadKeys !== undefined && readInto(socket, isTls ? tlsReadBuffer : readBuffer)) {
+    const internals = socket as unknown as Record<symbol, unknown>;
+    internals[onreadKeys.callback] = (isTls ? tlsReads : plainReads)(socket, clock, handOut);
     internals[onreadKeys.nextBuffer] = takeNextBuffer;
-    handle.useUserBuffer(buffer);
   }
   // What the socket had read before comes first, this way; and so the socket begins to flow.
   socket.on("data", received);
 }
 
+/** Have `socket` read into `buffer`, also between reads. False if it cannot. */
+function readInto(socket: Socket, buffer: Buffer): boolean {
+  const internals = socket as unknown as Record<symbol, unknown> & { _handle?: ReadHandle | null };
+  const handle = internals._handle;
+  if (onreadKeys === undefined || typeof handle?.useUserBuffer !== "function") return false;
+  internals[onreadKeys.buffer] = buffer;
+  handle.useUserBuffer(buffer);
+  return true;
+}
+
 /**
- * After a read that fills the buffer more is likely to follow, which a block is worth while for. Of TCP as
- * much is read at a time as there is room for, a twelfth less CPU for whoever reads much; of a Unix socket
- * that costs more, since its writer then waits longer.
+ * After a read that fills the buffer more is likely to follow, for which a block is worth its while. Of
+ * TCP as much is read at a time as there is room for, a twelfth less CPU for whoever reads much; of a Unix
+ * socket that costs more, since its writer then waits longer.
  */
-function plainReads(socket: Socket, received: (piece: Buffer) => void) {
+function plainReads(socket: Socket, clock: Pick<Clock, "now">, received: (piece: Buffer) => void) {
   let own: OwnBlock | undefined;
   let maxBytes = READ_BYTES;
   return (bytes: number) => {
@@ -94,7 +125,7 @@ function plainReads(socket: Socket, received: (piece: Buffer) => void) {
     }
     received(readBuffer.subarray(0, bytes));
     if (bytes === READ_BYTES) {
-      own ??= new OwnBlock(socket);
+      own ??= new OwnBlock(socket, readBuffer, BLOCKS_LEFT_TO_TLS, clock);
       if (socket.remoteAddress !== undefined) maxBytes = BLOCK_BYTES;
       nextBuffer = own.room(maxBytes);
     }
@@ -106,7 +137,7 @@ function plainReads(socket: Socket, received: (piece: Buffer) => void) {
  * TLS hands out record by record, full ones (16 KiB) as long as there is more to come. Those are
  * gathered in a block until the last one comes, the block is full, or the turn of the event loop ends.
  */
-function tlsReads(socket: Socket, received: (piece: Buffer) => void) {
+function tlsReads(socket: Socket, clock: Pick<Clock, "now">, received: (piece: Buffer) => void) {
   let own: OwnBlock | undefined;
   let isHandOutScheduled = false;
   const handOut = () => own?.handOut(received);
@@ -118,7 +149,9 @@ function tlsReads(socket: Socket, received: (piece: Buffer) => void) {
   return (bytes: number) => {
     const isFull = bytes === TLS_READ_BYTES;
     if (own?.isHeld !== true) {
-      const room = isFull ? (own ??= new OwnBlock(socket)).slot() : undefined;
+      const room = isFull
+        ? (own ??= new OwnBlock(socket, tlsReadBuffer, 0, clock)).slot()
+        : undefined;
       if (own === undefined || room === undefined) {
         received(tlsReadBuffer.subarray(0, bytes));
         return true;
@@ -145,13 +178,33 @@ function tlsReads(socket: Socket, received: (piece: Buffer) => void) {
 
 /** A block of `recycledMemory` that one socket is read into, as long as it brings much. */
 class OwnBlock {
+  /** Those that have a block. */
+  static readonly #holders = new Set<OwnBlock>();
+
+  readonly #socket: Socket;
+  readonly #sharedBuffer: Buffer;
+  readonly #blocksLeft: number;
+  readonly #clock: Pick<Clock, "now">;
   #block: Block | undefined;
   /** What has been read and not been handed out. */
   #start = 0;
   #end = 0;
+  #lastReadMs = 0;
+  #losses = 0;
+  #isClosed: boolean;
 
-  constructor(socket: Socket) {
+  /**
+   * @param sharedBuffer - Where the socket is read into without a block.
+   * @param blocksLeft - Blocks that it leaves to others.
+   */
+  constructor(socket: Socket, sharedBuffer: Buffer, blocksLeft: number, clock: Pick<Clock, "now">) {
+    this.#socket = socket;
+    this.#sharedBuffer = sharedBuffer;
+    this.#blocksLeft = blocksLeft;
+    this.#clock = clock;
+    this.#isClosed = socket.destroyed;
     socket.once("close", () => {
+      this.#isClosed = true;
       this.giveBack();
     });
   }
@@ -191,6 +244,7 @@ class OwnBlock {
     if (this.#block === undefined || this.gatheredBytes === 0) return;
     const piece = this.#block.memory.subarray(this.#start, this.#end);
     this.#start = this.#end;
+    this.#lastReadMs = this.#clock.now();
     received(piece);
   }
 
@@ -199,7 +253,9 @@ class OwnBlock {
     const block = this.#block;
     this.#block = undefined;
     this.#start = this.#end = 0;
-    if (block !== undefined) recycledMemory.takeBack(block);
+    if (block === undefined) return;
+    OwnBlock.#holders.delete(this);
+    recycledMemory.takeBack(block);
   }
 
   #makeRoom(): void {
@@ -211,7 +267,23 @@ class OwnBlock {
       if (this.#end + MIN_ROOM_BYTES <= BLOCK_BYTES) return;
       this.giveBack();
     }
-    this.#block = recycledMemory.lend();
+    if (this.#isClosed || this.#losses === MAX_LOSSES) return;
+    this.#block = recycledMemory.lend(this.#blocksLeft);
+    if (this.#block === undefined) {
+      OwnBlock.#takeFromIdle(this.#clock.now());
+      this.#block = recycledMemory.lend(this.#blocksLeft);
+    }
+    if (this.#block !== undefined) OwnBlock.#holders.add(this);
+    this.#lastReadMs = this.#clock.now();
+  }
+
+  static #takeFromIdle(nowMs: number): void {
+    for (const holder of OwnBlock.#holders) {
+      if (holder.gatheredBytes > 0 || nowMs < holder.#lastReadMs + BLOCK_IDLE_MS) continue;
+      if (!readInto(holder.#socket, holder.#sharedBuffer)) continue;
+      holder.#losses++;
+      holder.giveBack();
+    }
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import { TLSSocket } from "node:tls";
 import type { CancelTimer, Clock } from "../clock.ts";
 import { recycledMemory } from "../recycled-memory.ts";
 import { readBorrowed } from "./borrowed-read.ts";
@@ -50,7 +51,7 @@ const FAST_BATCH_BYTES = 192 * 1024;
 
 /**
  * A peer is fast if it made room within this time for a batch that the system had no room for. One that
- * was taken at once says nothing: the system's buffer may have been empty.
+ * was taken at once says nothing: the system's buffer may have been empty. TLS does not tell which it was.
  */
 const FAST_TAKE_MS = 10;
 
@@ -109,7 +110,7 @@ export class SocketEnd {
     this.#limits = limits;
     this.#clock = clock;
     this.#handler = handler;
-    readBorrowed(socket, (piece) => {
+    readBorrowed(socket, clock, (piece) => {
       this.#received(piece);
     });
     socket.on("end", () => {
@@ -222,7 +223,7 @@ export class SocketEnd {
       this.#readAheadBytes += piece.length;
       if (this.#readAheadBytes >= READ_AHEAD_BYTES) this.#socket.pause();
     }
-    // TLS delivers more at once than a packet may hold.
+    // More may come at once than a packet may hold.
     for (let at = 0; at < piece.length && this.#state === "open"; at += MAX_PIECE_BYTES) {
       this.#handler.data(piece.subarray(at, at + MAX_PIECE_BYTES));
     }
@@ -275,7 +276,8 @@ export class SocketEnd {
     this.#queuedBytes -= bytes;
     this.#inFlightBytes = bytes;
     writeTogether(this.#socket, batch, this.#written);
-    this.#waitsSinceMs = this.#socket.writableLength > 0 ? this.#clock.now() : undefined;
+    const isWaiting = this.#socket.writableLength > 0 && !(this.#socket instanceof TLSSocket);
+    this.#waitsSinceMs = isWaiting ? this.#clock.now() : undefined;
   }
 
   /** Everything has left, the end included: the peer has a while to finish as well. */

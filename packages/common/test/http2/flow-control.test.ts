@@ -134,6 +134,26 @@ describe("sending", () => {
     );
   });
 
+  it("ends a stream whose window is negative, since that takes none", async (t) => {
+    const { peer, request } = await openClient(t);
+    peer.sendWindowUpdate(0, 1_000_000);
+    const streams = [request(), request()].map(({ stream }) => stream);
+    for (const stream of streams) stream.write(Buffer.alloc(60_000));
+    assert.equal(await sentBytes(peer), 120_000);
+    peer.sendSettings({ [Setting.INITIAL_WINDOW_SIZE]: 0 });
+    await peer.frames();
+    streams[0]!.end();
+    streams[1]!.finish([["trailer", "1"]]);
+    assert.deepEqual(
+      (await peer.frames()).map(({ type, flags, streamId }) => [type, flags, streamId]),
+      [
+        [FrameType.DATA, FrameFlag.END_STREAM, 1],
+        [FrameType.HEADERS, FrameFlag.END_STREAM | FrameFlag.END_HEADERS, 3],
+        [FrameType.RST_STREAM, 0, 3],
+      ],
+    );
+  });
+
   it("applies the settings of one frame in their order", async (t) => {
     const { peer, request } = await openClient(t);
     peer.sendWindowUpdate(0, 1_000_000);

@@ -8,7 +8,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import type { TestContext } from "node:test";
-import { SeededRandom } from "@reachback/common/testing";
+import { ManualClock, SeededRandom } from "@reachback/common/testing";
+import { systemClock } from "../../src/clock.ts";
 import { readBorrowed } from "../../src/net/borrowed-read.ts";
 import { recycledMemory } from "../../src/recycled-memory.ts";
 import { MemorySocket } from "../http2/memory-socket.ts";
@@ -43,7 +44,7 @@ for (const [kind, makePair] of Object.entries(PAIRS)) {
         const [reader, writer] = side === "connected" ? [near, far] : [far, near];
         const memory = new Set<ArrayBufferLike>();
         let text = "";
-        readBorrowed(reader, (piece) => {
+        readBorrowed(reader, systemClock, (piece) => {
           memory.add(piece.buffer);
           text += piece.toString();
         });
@@ -62,7 +63,7 @@ for (const [kind, makePair] of Object.entries(PAIRS)) {
       const below = (limit: number) => Math.floor(random.fraction() * limit);
       const sent = createHash("sha256");
       const received = createHash("sha256");
-      readBorrowed(far, (piece) => {
+      readBorrowed(far, systemClock, (piece) => {
         received.update(piece);
         // As whoever reads next will do.
         piece.fill(0xee);
@@ -95,7 +96,7 @@ for (const [kind, makePair] of Object.entries(PAIRS)) {
           piece.fill(0xee);
           recycledMemory.release(piece);
         };
-        readBorrowed(far, (chunk) => {
+        readBorrowed(far, systemClock, (chunk) => {
           for (let at = 0; at < chunk.length;) {
             const piece = chunk.subarray(at, at + 1 + below(64 * KIB));
             at += piece.length;
@@ -124,16 +125,16 @@ for (const [kind, makePair] of Object.entries(PAIRS)) {
       assert.ok(uncopiedBytes > 20 * 1024 * KIB, `${uncopiedBytes} bytes were not copied`);
 
       // All blocks have been given back.
-      const blocks = Array.from({ length: 9 }, () => recycledMemory.lend());
+      const blocks = Array.from({ length: 13 }, () => recycledMemory.lend());
       for (const block of blocks) if (block !== undefined) recycledMemory.takeBack(block);
-      assert.equal(blocks.filter((block) => block !== undefined).length, 8);
+      assert.equal(blocks.filter((block) => block !== undefined).length, 12);
     });
 
     it("gives up its block when it brings little", async (t) => {
       const { near, far } = await makePair(t);
       const memory = new Set<ArrayBufferLike>();
       let bytes = 0;
-      readBorrowed(far, (piece) => {
+      readBorrowed(far, systemClock, (piece) => {
         memory.add(piece.buffer);
         bytes += piece.length;
       });
@@ -152,10 +153,70 @@ for (const [kind, makePair] of Object.entries(PAIRS)) {
       assert.deepEqual([...memory], [shared]);
     });
 
+    it("loses its block to one that needs it when it has read nothing for five seconds", async (t) => {
+      const clock = new ManualClock();
+      const burst = 512 * KIB;
+      const open = async () => {
+        const { near, far } = await makePair(t);
+        const reader = { near, far, bytes: 0, memory: new Set<ArrayBufferLike>() };
+        readBorrowed(far, clock, (piece) => {
+          assert.equal(piece[0], piece.at(-1));
+          reader.memory.add(piece.buffer);
+          reader.bytes += piece.length;
+        });
+        return reader;
+      };
+      const send = async (reader: Awaited<ReturnType<typeof open>>, fill: number) => {
+        const before = reader.bytes;
+        reader.near.write(Buffer.alloc(burst, fill));
+        await eventually(() => reader.bytes === before + burst);
+      };
+      const readers = await Promise.all(Array.from({ length: 13 }, open));
+      for (const reader of readers) await send(reader, 1);
+      const last = readers.at(-1)!;
+      const hasHadBlock = () => last.memory.size > 1;
+      assert.equal(hasHadBlock(), false, "there was a block too many");
+      clock.advance(4_999);
+      await send(last, 2);
+      assert.equal(hasHadBlock(), false, "somebody lost a block too early");
+      clock.advance(1);
+      await send(last, 3);
+      assert.equal(hasHadBlock(), true, "nobody lost a block");
+      // Those that did read on as before, and may get one again.
+      for (const reader of readers) await send(reader, 4);
+    });
+
+    it("is destroyed when whoever it hands out to throws, and gives its block back", async (t) => {
+      const { near, far } = await makePair(t);
+      let bytes = 0;
+      readBorrowed(far, systemClock, (piece) => {
+        bytes += piece.length;
+        if (bytes > 256 * KIB) throw new Error("thrown by the test");
+      });
+      const closed = once(far, "close");
+      near.on("error", () => undefined);
+      const thrown = new Promise<unknown>((resolve) => {
+        const listeners = process.rawListeners("uncaughtException");
+        process.removeAllListeners("uncaughtException");
+        process.once("uncaughtException", (error) => {
+          for (const listener of listeners) {
+            process.on("uncaughtException", listener as NodeJS.UncaughtExceptionListener);
+          }
+          resolve(error);
+        });
+      });
+      near.write(Buffer.alloc(512 * KIB));
+      assert.match(String(await thrown), /thrown by the test/);
+      await closed;
+      const blocks = Array.from({ length: 13 }, () => recycledMemory.lend());
+      for (const block of blocks) if (block !== undefined) recycledMemory.takeBack(block);
+      assert.equal(blocks.filter((block) => block !== undefined).length, 12);
+    });
+
     it("stops where it is paused, and goes on from there", async (t) => {
       const { near, far } = await makePair(t);
       let bytes = 0;
-      readBorrowed(far, (piece) => {
+      readBorrowed(far, systemClock, (piece) => {
         bytes += piece.length;
       });
       near.write("a");
@@ -174,7 +235,7 @@ for (const [kind, makePair] of Object.entries(PAIRS)) {
       await once(far, "readable");
       far.unshift(far.read() as Buffer);
       let text = "";
-      readBorrowed(far, (piece) => {
+      readBorrowed(far, systemClock, (piece) => {
         text += piece.toString();
       });
       await eventually(() => text === "one two");
@@ -188,7 +249,7 @@ describe("readBorrowed()", () => {
   it("hands out together what TLS delivers in full records", async (t) => {
     const { near, far } = await tlsPair(t);
     const sizes: number[] = [];
-    readBorrowed(far, (piece) => sizes.push(piece.length));
+    readBorrowed(far, systemClock, (piece) => sizes.push(piece.length));
     const sum = () => sizes.reduce((total, size) => total + size, 0);
     near.write(Buffer.alloc(40 * KIB));
     await eventually(() => sum() === 40 * KIB);
@@ -202,7 +263,7 @@ describe("readBorrowed()", () => {
   it("hands out what it has gathered before it says that the connection was reset", async (t) => {
     const { near, far } = await tlsPair(t);
     const events: string[] = [];
-    readBorrowed(far, (piece) => events.push(`${piece.length}`));
+    readBorrowed(far, systemClock, (piece) => events.push(`${piece.length}`));
     far.on("error", () => events.push("error"));
     far.on("close", () => events.push("close"));
     const before = far.bytesRead;
@@ -219,7 +280,7 @@ describe("readBorrowed()", () => {
     const { near, far, nearTcp } = await tlsPair(t);
     const events: string[] = [];
     let bytes = 0;
-    readBorrowed(far, (piece) => {
+    readBorrowed(far, systemClock, (piece) => {
       bytes += piece.length;
     });
     far.on("error", (error: NodeJS.ErrnoException) => events.push(error.code ?? error.message));
@@ -235,7 +296,7 @@ describe("readBorrowed()", () => {
   it("reads by events where there is no handle to set up", () => {
     const socket = new MemorySocket();
     const seen: string[] = [];
-    readBorrowed(socket.asSocket, (piece) => seen.push(piece.toString()));
+    readBorrowed(socket.asSocket, systemClock, (piece) => seen.push(piece.toString()));
     socket.receive(Buffer.from("one"), Buffer.from("two"));
     assert.deepEqual(seen, ["one", "two"]);
   });
