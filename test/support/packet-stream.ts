@@ -3,6 +3,8 @@ import { Metadata, credentials } from "@grpc/grpc-js";
 import type { ChannelCredentials, StatusObject } from "@grpc/grpc-js";
 import { OracleClient, decodePacket, encodePacket } from "./grpc-oracle.ts";
 import type { OraclePacket, OracleRawCall } from "./grpc-oracle.ts";
+import { WORKERS } from "./cluster.ts";
+import { scrape } from "./gauges.ts";
 import { createTestPki } from "./pki.ts";
 import type { TestCertificate } from "./pki.ts";
 
@@ -160,10 +162,12 @@ export class PacketStream {
   #next(): Promise<Buffer> {
     const [first] = this.#received.splice(0, 1);
     if (first !== undefined) return Promise.resolve(first);
+    // Made here, so that its stack says which packet the test waits for.
+    const late = new Error("no packet came");
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
         this.#wanted = undefined;
-        reject(new Error("no packet came"));
+        reject(late);
       }, PATIENCE_MS);
       this.#wanted = (bytes) => {
         clearTimeout(timer);
@@ -215,14 +219,20 @@ export function callAsAgent(
   return new PacketStream(client.rawCall(metadata, path));
 }
 
-/** Open a tunnel, as an agent would; resolves once the server has taken it. */
+/** Open a tunnel, as an agent would; resolves once all workers of the server know it. */
 export async function connectAsAgent(
   t: TestContext,
-  server: { readonly agentPort: number },
+  server: { readonly agentPort: number; readonly healthPort: number },
   call: AgentCall = {},
 ): Promise<PacketStream> {
   const stream = callAsAgent(t, server, call);
   await stream.headers;
+  if (WORKERS > 1) {
+    // A scrape asks every worker, behind all that each was told before. So after the first the primary
+    // has heard of the tunnel from the worker that took it, after the second all others have.
+    await scrape(server.healthPort);
+    await scrape(server.healthPort);
+  }
   return stream;
 }
 
