@@ -82,6 +82,7 @@ export type { OpsHandler, OpsRequest, OpsResponse, OpsRoute } from "./ops/ops-ro
 export { MAX_PROFILE_SECONDS, profilingRoutes } from "./ops/profiling-routes.ts";
 export type { ProfilingOptions, ProfilingPorts } from "./ops/profiling-routes.ts";
 export { loadProcessMetrics, runService } from "./service.ts";
+export { boundGarbage } from "./garbage-bound.ts";
 export { tuneGarbageCollection } from "./garbage-collection.ts";
 export type { RunningService, ServiceDefinition, ServicePorts, ServiceProcess } from "./service.ts";
 export { loadCaPool } from "./tls/ca-pool.ts";

@@ -1,6 +1,7 @@
 import { systemClock } from "./clock.ts";
 import { systemFileExists } from "./file-exists.ts";
 import { memoryLimitBytes } from "./memory-limit.ts";
+import { boundGarbage } from "./garbage-bound.ts";
 import { tuneGarbageCollection } from "./garbage-collection.ts";
 import type { FlagTable } from "./flags/flag-table.ts";
 import type { LoggingOptions } from "./log/logging-options.ts";
@@ -60,6 +61,7 @@ export async function runService<
   definition: ServiceDefinition<Options>,
 ): Promise<void> {
   tuneGarbageCollection();
+  boundGarbage(1, systemClock);
   process.exitCode = await startProgram(
     program,
     {

@@ -5,6 +5,7 @@ import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import {
   SocketListener,
+  boundGarbage,
   loadProcessMetrics,
   systemClock,
   systemRandom,
@@ -74,6 +75,7 @@ export function runWorker(process: WorkerProcess): void {
     const message = data as ToWorker;
     if (message.type === "start") {
       folder = message.folder;
+      boundGarbage(message.options.workers, systemClock);
       const logger = new ChannelLogger(message.debugEnabled, new LineChannel(send));
       process.on("uncaughtException", (error) => {
         logger.error("program.failed", error);
