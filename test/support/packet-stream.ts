@@ -219,7 +219,7 @@ export function callAsAgent(
   return new PacketStream(client.rawCall(metadata, path));
 }
 
-/** Open a tunnel, as an agent would; resolves once all workers of the server know it. */
+/** Open a tunnel, as an agent would; resolves once all workers of the server know of the agent. */
 export async function connectAsAgent(
   t: TestContext,
   server: { readonly agentPort: number; readonly healthPort: number },
@@ -229,7 +229,7 @@ export async function connectAsAgent(
   await stream.headers;
   if (WORKERS > 1) {
     // A scrape asks every worker, behind all that each was told before. So after the first the primary
-    // has heard of the tunnel from the worker that took it, after the second all others have.
+    // has heard of the agent from the worker that took it, after the second all others have.
     await scrape(server.healthPort);
     await scrape(server.healthPort);
   }

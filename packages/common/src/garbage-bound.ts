@@ -11,8 +11,12 @@ const MUCH_MEMORY_BYTES = 1024 * 1024 * 1024;
 /** So large a part of the memory may be garbage. */
 const GARBAGE_PARTS = 8;
 
-/** A full collection stops the process for some 20 ms on a busy machine, so it is not done all the time. */
+/**
+ * Time between collections: at least so long, and so many times as long as the last one took. On a busy
+ * machine that is some 20 ms, and more where the process may use little of a CPU.
+ */
 const COLLECTION_PAUSE_MS = 500;
+const COLLECTION_PAUSE_TIMES = 20;
 
 /** V8's memory, as far as it is needed here. */
 export interface Heap {
@@ -28,7 +32,8 @@ export class GarbageBound {
   readonly #heap: Heap;
   readonly #clock: Pick<Clock, "now">;
   #liveBytes: number;
-  #collectedAtMs = -Infinity;
+  /** When there may be another collection. */
+  #notBeforeMs = -Infinity;
 
   /** @param allowedBytes - How much of it may wait. */
   constructor(allowedBytes: number, heap: Heap, clock: Pick<Clock, "now">) {
@@ -45,11 +50,16 @@ export class GarbageBound {
 
   /** V8 has collected young objects: what has become more was alive, or is old garbage. */
   youngCollected(): void {
-    if (this.#heap.usedBytes() - this.#liveBytes <= this.#allowedBytes) return;
-    const nowMs = this.#clock.now();
-    if (nowMs - this.#collectedAtMs < COLLECTION_PAUSE_MS) return;
-    this.#collectedAtMs = nowMs;
+    const usedBytes = this.#heap.usedBytes();
+    // Of buffers V8 knows only at the next collection that a full one has freed them.
+    this.#liveBytes = Math.min(this.#liveBytes, usedBytes);
+    if (usedBytes - this.#liveBytes <= this.#allowedBytes) return;
+    const startMs = this.#clock.now();
+    if (startMs < this.#notBeforeMs) return;
     this.#heap.collect();
+    const endMs = this.#clock.now();
+    this.#notBeforeMs =
+      endMs + Math.max(COLLECTION_PAUSE_MS, COLLECTION_PAUSE_TIMES * (endMs - startMs));
     this.allCollected();
   }
 }

@@ -7,16 +7,19 @@ import { GarbageBound, boundGarbage } from "../src/garbage-bound.ts";
 const MIB = 1024 * 1024;
 
 /** A heap of 10 MiB that live, and a bound of 4 MiB for garbage. */
-function smallHeap() {
+function smallHeap(collectionMs = 0) {
   const clock = new ManualClock();
   const heap = {
     liveMib: 10,
     garbageMib: 0,
+    /** Buffers that are freed, which V8 does not know yet. */
+    freedMib: 0,
     collections: 0,
-    usedBytes: () => (heap.liveMib + heap.garbageMib) * MIB,
+    usedBytes: () => (heap.liveMib + heap.garbageMib + heap.freedMib) * MIB,
     collect: () => {
       heap.garbageMib = 0;
       heap.collections++;
+      clock.advance(collectionMs);
     },
   };
   return { clock, heap, bound: new GarbageBound(4 * MIB, heap, clock) };
@@ -60,6 +63,33 @@ describe("a bound for garbage", () => {
     bound.youngCollected();
     assert.equal(heap.collections, 1);
     clock.advance(1);
+    bound.youngCollected();
+    assert.equal(heap.collections, 2);
+  });
+
+  it("leaves more where a collection takes long", () => {
+    const { clock, heap, bound } = smallHeap(40);
+    heap.garbageMib = 5;
+    bound.youngCollected();
+    heap.garbageMib = 5;
+    clock.advance(799);
+    bound.youngCollected();
+    assert.equal(heap.collections, 1);
+    clock.advance(1);
+    bound.youngCollected();
+    assert.equal(heap.collections, 2);
+  });
+
+  it("is not raised by buffers that V8 does not know to be freed", () => {
+    const { clock, heap, bound } = smallHeap();
+    heap.freedMib = 5;
+    bound.youngCollected();
+    bound.allCollected();
+    assert.equal(heap.collections, 1);
+    clock.advance(500);
+    heap.freedMib = 0;
+    bound.youngCollected();
+    heap.garbageMib = 5;
     bound.youngCollected();
     assert.equal(heap.collections, 2);
   });
