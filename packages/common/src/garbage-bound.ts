@@ -81,7 +81,9 @@ export function boundGarbage(
   limitBytes = memoryLimitBytes(),
 ): () => void {
   if (limitBytes >= MUCH_MEMORY_BYTES) return () => undefined;
-  const heap: Heap = { usedBytes: v8UsedBytes, collect: v8Collect() };
+  const collect = v8Collect();
+  if (collect === undefined) return () => undefined;
+  const heap: Heap = { usedBytes: v8UsedBytes, collect };
   const bound = new GarbageBound(limitBytes / processes / GARBAGE_PARTS, heap, clock);
   const observer = new PerformanceObserver((list) => {
     const kinds = list.getEntries().map(kindOf);
@@ -103,10 +105,10 @@ function v8UsedBytes(): number {
   return used_heap_size + external_memory;
 }
 
-/** What `node --expose-gc` calls `gc`; contexts that are made while the flag is set have it. */
-function v8Collect(): () => void {
+/** What `node --expose-gc` calls `gc`: contexts that are made while the flag is set have it, in Node 20 to 24. */
+function v8Collect(): (() => void) | undefined {
   setFlagsFromString("--expose-gc");
-  const collect = runInNewContext("gc") as () => void;
+  const collect = runInNewContext("globalThis.gc") as (() => void) | undefined;
   setFlagsFromString("--no-expose-gc");
   return collect;
 }
