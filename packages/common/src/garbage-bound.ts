@@ -67,10 +67,9 @@ export class GarbageBound {
 /**
  * Keep garbage to an eighth of the memory or so in a process that has little.
  *
- * V8 knows the limit and makes its heap a half of that at most, but fills it: of a heap with 12 MiB that
- * live, 40 MiB were used before it collected, and an agent within 96 MiB whose hundred connections
- * moved all they could was killed. With little memory V8 also makes little room for young objects, so
- * that more of them become old before they die.
+ * V8 lets its heap grow to 256 MiB even where there are 96: of a heap with 12 MiB that live, 40 MiB were
+ * used before it collected, and an agent whose hundred connections moved all they could was killed. With
+ * little memory V8 also makes little room for young objects, so that more of them become old before they die.
  *
  * @param processes - How many share the memory.
  * @returns how to stop.

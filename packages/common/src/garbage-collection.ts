@@ -9,7 +9,8 @@ import { setFlagsFromString } from "node:v8";
  * 3.1 CPU-seconds per GiB over both processes, 1.8 without. With reads into memory that is used again
  * (`readBorrowed`, `RecycledMemory`) it still is a twelfth: 2.6 and 2.4. Without incremental marking
  * buffers are freed by the collection of the young generation, which costs next to nothing. The price:
- * a full collection, which is rare, stops the process for some 6 ms per 10 MB of live heap.
+ * a full collection, which is rare but where memory is little (`boundGarbage`), stops the process for some
+ * 6 ms per 10 MB of live heap.
  */
 export function tuneGarbageCollection(): void {
   setFlagsFromString("--no-incremental-marking");
