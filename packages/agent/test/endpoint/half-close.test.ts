@@ -5,7 +5,7 @@ import type { AddressInfo, Socket } from "node:net";
 import { describe, it } from "node:test";
 import type { TestContext } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { MetricRegistry, PacketType, silentLogger } from "@reachback/common";
+import { MetricRegistry, PacketType, endedByReset, silentLogger } from "@reachback/common";
 import type { ConnectionId, DialId, Extension } from "@reachback/common";
 import { ManualClock, readExposition } from "@reachback/common/testing";
 import { until } from "../../../../test/support/cluster.ts";
@@ -70,7 +70,8 @@ async function open(t: TestContext, extensions = BOTH) {
   const fate = { isEnded: false, isReset: false };
   endpoint.on("data", (piece: Buffer) => received.push(piece));
   endpoint.on("end", () => {
-    fate.isEnded = true;
+    if (endedByReset(endpoint)) fate.isReset = true;
+    else fate.isEnded = true;
   });
   endpoint.on("error", () => {
     fate.isReset = true;
@@ -305,7 +306,8 @@ describe("flow control at the agent", () => {
     for (let turn = 0; turn < 20; turn++) await nextTurn();
     credit(1024 * KIB * 1024);
     const atOnce = sentBytes() - WINDOW;
-    assert.ok(atOnce <= 2 * 64 * KIB, `${atOnce} bytes waited`);
+    // What a source may have waiting, and two reads as of one that brings much: LIMITS.md, "Windows".
+    assert.ok(atOnce <= (63 + 2 * 252) * KIB, `${atOnce} bytes waited`);
     await until(() => sentBytes() === 16 * 1024 * KIB);
   });
 });

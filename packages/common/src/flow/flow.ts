@@ -2,6 +2,7 @@ import type { CancelTimer, Clock } from "../clock.ts";
 import { SendQueue } from "../http2/send-queue.ts";
 import type { ConnectionId, ControlPacket } from "../packet/packet.ts";
 import { PacketType } from "../packet/packet.ts";
+import { PIECE_BYTES } from "../piece-bytes.ts";
 import { recycledMemory } from "../recycled-memory.ts";
 import { ReceiveWindow } from "./receive-window.ts";
 import type { ReceiveWindowLimits } from "./receive-window.ts";
@@ -57,7 +58,7 @@ export interface FlowTunnel {
 }
 
 /** Bytes that may wait in a flow before its source has to. */
-const SOURCE_STOP_BYTES = 64 * 1024;
+const SOURCE_STOP_BYTES = PIECE_BYTES;
 
 /** Something that comes behind all data. */
 interface Marker {

@@ -1,3 +1,5 @@
+import { PIECE_BYTES } from "../piece-bytes.ts";
+
 /** One of several senders that share a line. */
 export interface Sender {
   /**
@@ -11,10 +13,10 @@ export interface Sender {
 }
 
 /**
- * Bytes a sender may send before it is another one's turn: the largest piece that a `SocketEnd` hands on, so
- * that such pieces are seldom cut. With half of it eight transfers take a twentieth more CPU.
+ * Bytes a sender may send before it is another one's turn: the largest piece, so that pieces are seldom
+ * cut. With half of it eight transfers take a twentieth more CPU.
  */
-export const TURN_BYTES = 64 * 1024;
+export const TURN_BYTES = PIECE_BYTES;
 
 /**
  * Lets senders take turns, so that none of them is ever more than one turn ahead of another that

@@ -184,13 +184,13 @@ export class Http2Stream implements SendingStream {
     return canEnd && this.#ending !== undefined ? "end" : "nothing";
   }
 
-  fill(out: Buffer[], windowBytes: number): number {
+  fill(out: Buffer[], maxBytes: number): number {
     // A window may be less than nothing (RFC 9113 section 6.9.2).
-    const windowsBytes = Math.max(0, Math.min(this.#sendWindowBytes, windowBytes));
-    const maxBytes = Math.min(windowsBytes, this.#outbox.maxFrameBytes);
+    const windowBytes = Math.max(0, Math.min(this.#sendWindowBytes, maxBytes));
+    const frameBytes = Math.min(windowBytes, this.#outbox.maxFrameBytes);
     // What leaves uncut the receiver passes on as one piece.
     const bytes =
-      this.#queue.bytes > maxBytes ? this.#queue.uncutBytes(maxBytes) : this.#queue.bytes;
+      this.#queue.bytes > frameBytes ? this.#queue.uncutBytes(frameBytes) : this.#queue.bytes;
     const ending = bytes === this.#queue.bytes ? this.#ending : undefined;
     if (bytes > 0 || ending?.trailers === undefined) {
       const endStream = ending !== undefined && ending.trailers === undefined;

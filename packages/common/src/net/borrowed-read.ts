@@ -2,11 +2,15 @@ import { Socket } from "node:net";
 import type { OnReadOpts, SocketConstructorOpts } from "node:net";
 import { TLSSocket } from "node:tls";
 import type { Clock } from "../clock.ts";
+import { PIECE_BYTES } from "../piece-bytes.ts";
 import { BLOCK_BYTES, SLOT_BYTES, recycledMemory } from "../recycled-memory.ts";
 import type { Block } from "../recycled-memory.ts";
 
-/** As much as libuv asks for, and as much as TLS hands out at once: the largest record's content. */
-const READ_BYTES = 64 * 1024;
+/** What is read of a socket at a time, that it need not be cut; of many TCP sockets, see {@link plainReads}. */
+const READ_BYTES = PIECE_BYTES;
+const LONG_READ_BYTES = PIECE_BYTES * Math.floor(BLOCK_BYTES / PIECE_BYTES);
+
+/** What TLS hands out at once: the largest record's content. */
 const TLS_READ_BYTES = SLOT_BYTES;
 
 /**
@@ -21,7 +25,7 @@ const tlsReadBuffer = Buffer.allocUnsafeSlow(TLS_READ_BYTES);
 const MIN_BLOCK_READ_BYTES = 16 * 1024;
 
 /** With less left of it, a block is changed for another one. */
-const MIN_ROOM_BYTES = 64 * 1024;
+const MIN_ROOM_BYTES = PIECE_BYTES;
 
 /** Blocks that sockets without TLS leave to those with it, which cannot gather without. */
 const BLOCKS_LEFT_TO_TLS = 4;
@@ -126,7 +130,7 @@ function plainReads(socket: Socket, clock: Pick<Clock, "now">, received: (piece:
     received(readBuffer.subarray(0, bytes));
     if (bytes === READ_BYTES) {
       own ??= new OwnBlock(socket, readBuffer, BLOCKS_LEFT_TO_TLS, clock);
-      if (socket.remoteAddress !== undefined) maxBytes = BLOCK_BYTES;
+      if (socket.remoteAddress !== undefined) maxBytes = LONG_READ_BYTES;
       nextBuffer = own.room(maxBytes);
     }
     return true;

@@ -1,6 +1,7 @@
 import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
 import type { CancelTimer, Clock } from "../clock.ts";
+import { PIECE_BYTES } from "../piece-bytes.ts";
 import { recycledMemory } from "../recycled-memory.ts";
 import { readBorrowed } from "./borrowed-read.ts";
 import { endedByReset, peerHasGone, resetSocket } from "./socket-reset.ts";
@@ -35,9 +36,6 @@ export interface SocketEndLimits {
   readonly closeStallMs: number;
 }
 
-/** Most bytes handed to the owner at a time. */
-const MAX_PIECE_BYTES = 64 * 1024;
-
 /** What is read of a peer that has to wait before it is not read at all. */
 const READ_AHEAD_BYTES = 16 * 1024;
 
@@ -46,8 +44,8 @@ const READ_AHEAD_BYTES = 16 * 1024;
  * there are few enough that a slow peer is not held for a stalled one; unless the peer is known to be
  * fast: then more of them save wake-ups, a thirtieth of the CPU for a bulk transfer.
  */
-const BATCH_BYTES = 64 * 1024;
-const FAST_BATCH_BYTES = 192 * 1024;
+const BATCH_BYTES = PIECE_BYTES;
+const FAST_BATCH_BYTES = 3 * PIECE_BYTES;
 
 /**
  * A peer is fast if it made room within this time for a batch that the system had no room for. One that
@@ -224,8 +222,8 @@ export class SocketEnd {
       if (this.#readAheadBytes >= READ_AHEAD_BYTES) this.#socket.pause();
     }
     // More may come at once than a packet may hold.
-    for (let at = 0; at < piece.length && this.#state === "open"; at += MAX_PIECE_BYTES) {
-      this.#handler.data(piece.subarray(at, at + MAX_PIECE_BYTES));
+    for (let at = 0; at < piece.length && this.#state === "open"; at += PIECE_BYTES) {
+      this.#handler.data(piece.subarray(at, at + PIECE_BYTES));
     }
   }
 

@@ -5,13 +5,13 @@ import { recycledMemory } from "../recycled-memory.ts";
 /** Buffers below this are copied together before they are written: cheaper than one more buffer. */
 const COALESCE_BELOW_BYTES = 2 * 1024;
 
-/** Room for the largest batch of an HTTP/2 connection with its last frame and all frames' heads. */
-export const BATCH_BYTES = 384 * 1024;
+/** Room for the largest batch of an HTTP/2 connection over TCP with all frames' heads. */
+export const BATCH_BYTES = 160 * 1024;
 
 /** Smaller ones are not worth the memory that they would hold while they wait for a slow peer. */
 const MIN_BATCH_BYTES = 32 * 1024;
 
-/** Most batches kept for the next ones: 768 KiB. */
+/** Most batches kept for the next ones: 320 KiB. */
 export const MAX_KEPT_BATCHES = 2;
 
 const keptBatches: Buffer[] = [];

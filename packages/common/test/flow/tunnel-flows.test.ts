@@ -96,8 +96,8 @@ describe("TunnelFlows", () => {
     const { carrier, open, drain } = recordingTunnel({ hasCredit: false });
     const downloads = Array.from({ length: 8 }, (_, index) => open(index + 1).flow);
     carrier.roomBytes = 0;
-    for (const flow of downloads) flow.send(Buffer.alloc(64 * KIB));
-    for (const flow of downloads) flow.send(Buffer.alloc(64 * KIB));
+    for (const flow of downloads) flow.send(Buffer.alloc(TURN_BYTES));
+    for (const flow of downloads) flow.send(Buffer.alloc(TURN_BYTES));
     drain(3 * TURN_BYTES);
     open(9).flow.send(Buffer.from("k"));
     const before = carrier.sent.length;

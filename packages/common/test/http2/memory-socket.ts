@@ -11,14 +11,18 @@ export class MemorySocket extends Duplex {
   /** One entry for each write that the system would have been asked for, with its buffers. */
   readonly writes: Buffer[][] = [];
 
+  /** As of a TCP socket; others have none. */
+  readonly remoteAddress: string | undefined;
+
   /** Told of each write as it happens. */
   onWrite: (buffers: readonly Buffer[]) => void = () => undefined;
 
   #isStalled = false;
   #take: (() => void) | undefined;
 
-  constructor() {
+  constructor(remoteAddress?: string) {
     super({ allowHalfOpen: true });
+    this.remoteAddress = remoteAddress;
   }
 
   get asSocket(): Socket {

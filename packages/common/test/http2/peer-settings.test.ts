@@ -49,7 +49,7 @@ describe("SETTINGS of the peer", () => {
     ]);
   });
 
-  it("do not make frames of DATA larger than 65 KiB, since streams take turns by frames", async (t) => {
+  it("do not make frames of DATA larger than a packet, since streams take turns by frames", async (t) => {
     const { peer, request } = await openClient(
       t,
       {},
@@ -57,7 +57,7 @@ describe("SETTINGS of the peer", () => {
     );
     peer.sendWindowUpdate(0, 1_000_000);
     request().stream.write(Buffer.alloc(100_000));
-    assert.deepEqual((await peer.seen()).slice(1), ["DATA 1 of 66560", "DATA 1 of 33440"]);
+    assert.deepEqual((await peer.seen()).slice(1), ["DATA 1 of 64768", "DATA 1 of 35232"]);
   });
 
   it("limit the frames of a header block, which goes on in CONTINUATION", async (t) => {

@@ -29,13 +29,17 @@ export const LIMITS: Http2Limits = {
 
 /** The other end of an `Http2Connection`, which says frame by frame what the test wants it to. */
 export class RawPeer {
-  readonly socket = new MemorySocket();
+  readonly socket: MemorySocket;
   readonly #log: FrameLog;
   readonly #encoder = new HpackEncoder({ maxTableBytes: 0 });
   #readWrites = 0;
 
-  /** @param side - The peer's own. */
-  constructor(side: "client" | "server") {
+  /**
+   * @param side - The peer's own.
+   * @param remoteAddress - Its address, where the connection is over TCP.
+   */
+  constructor(side: "client" | "server", remoteAddress?: string) {
+    this.socket = new MemorySocket(remoteAddress);
     this.#log = new FrameLog(side === "client" ? "server" : "client");
   }
 
@@ -184,8 +188,9 @@ function open(
   t: TestContext,
   side: "client" | "server",
   limits: Partial<Http2Limits>,
+  remoteAddress?: string,
 ): TestConnection {
-  const peer = new RawPeer(side === "server" ? "client" : "server");
+  const peer = new RawPeer(side === "server" ? "client" : "server", remoteAddress);
   const clock = new ManualClock();
   const streams: RecordedStream[] = [];
   const events: string[] = [];
@@ -264,8 +269,9 @@ export async function openClient(
   t: TestContext,
   limits: Partial<Http2Limits> = {},
   peerSettings: Readonly<Record<number, number>> = {},
+  remoteAddress?: string,
 ): Promise<TestConnection> {
-  const opened = open(t, "client", limits);
+  const opened = open(t, "client", limits, remoteAddress);
   opened.peer.sendSettings(peerSettings);
   opened.peer.send(FrameType.SETTINGS, FrameFlag.ACK, 0);
   await opened.peer.frames();

@@ -7,6 +7,7 @@ import { systemClock } from "../../src/clock.ts";
 import type { Clock } from "../../src/clock.ts";
 import { SocketEnd } from "../../src/net/socket-end.ts";
 import type { SocketEndLimits } from "../../src/net/socket-end.ts";
+import { PIECE_BYTES } from "../../src/piece-bytes.ts";
 import { eventually, pairMaker, read, socketPair } from "./socket-pair.ts";
 import { tlsPair } from "./tls-pair.ts";
 
@@ -124,8 +125,8 @@ describe("a socket end's writing", () => {
   });
 
   for (const [reader, takeMs, mostBytes] of [
-    ["fast", 10, 192 * KIB],
-    ["slow", 11, 64 * KIB],
+    ["fast", 10, 3 * PIECE_BYTES],
+    ["slow", 11, PIECE_BYTES],
   ] as const) {
     it(`gives a ${reader} reader ${mostBytes / KIB} KiB at a time at most, and tells when it has them`, async (t) => {
       const { near, far } = await socketPair(t);
@@ -138,7 +139,7 @@ describe("a socket end's writing", () => {
         clock.advance(takeMs);
       };
       far.pause();
-      writeAll(end, 20 * MIB, 64 * KIB);
+      writeAll(end, 20 * MIB, PIECE_BYTES);
       await systemIsFull(end);
       far.resume();
       await eventually(() => end.queuedBytes === 0);

@@ -5,6 +5,7 @@ import { describe, it } from "node:test";
 import { ManualClock, SeededRandom } from "@reachback/common/testing";
 import { SocketEnd } from "../../src/net/socket-end.ts";
 import { writeTogether } from "../../src/net/write-together.ts";
+import { PIECE_BYTES } from "../../src/piece-bytes.ts";
 import { recycledMemory } from "../../src/recycled-memory.ts";
 import { MemorySocket } from "../http2/memory-socket.ts";
 import { tlsPair } from "./tls-pair.ts";
@@ -124,8 +125,8 @@ describe("what a SocketEnd makes one write of", () => {
 
   it("does not wait for the turn's end once there is enough", () => {
     const { end, sizes } = memoryEnd();
-    for (let piece = 0; piece < 4; piece++) end.write(Buffer.alloc(16 * KIB));
-    assert.deepEqual(sizes(), [64 * KIB]);
+    for (let piece = 0; piece < 4; piece++) end.write(Buffer.alloc(PIECE_BYTES / 4));
+    assert.deepEqual(sizes(), [PIECE_BYTES]);
   });
 
   it("does not wait with a small piece, nor with what is before it", () => {
