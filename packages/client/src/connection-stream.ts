@@ -1,5 +1,5 @@
 import { Duplex } from "node:stream";
-import { recycledMemory } from "@reachback/common";
+import { PIECE_BYTES, recycledMemory } from "@reachback/common";
 import type { Clock } from "@reachback/common";
 import { IdleTimer } from "./idle-timer.ts";
 
@@ -20,8 +20,11 @@ export interface StreamCarrier {
   release(error: Error | undefined): void;
 }
 
-/** Largest payload of a DATA packet; any peer takes it, and nothing waits long behind it. */
-const MAX_PAYLOAD_BYTES = 32 * 1024;
+/**
+ * Largest payload of a DATA packet; any peer takes it, and nothing waits long behind it. Two of them with
+ * their heads go into one frame and one turn of the tunnel.
+ */
+const MAX_PAYLOAD_BYTES = PIECE_BYTES / 2;
 
 /** The first byte that a TLS client sends: a record of type handshake (RFC 8446 section 5.1). */
 const TLS_HANDSHAKE = 0x16;

@@ -17,8 +17,8 @@ interface CountedBlock extends Block {
 export const SLOT_BYTES = 16 * 1024;
 
 /**
- * Room for the largest batch that our own peers send over TLS, 256 KiB and what is around them, in
- * whole records; and small enough to stay in the cache.
+ * Room for four pieces, or for two batches of a peer of ours over TLS in whole records; and small enough
+ * to stay in the cache.
  */
 export const BLOCK_BYTES = 288 * 1024;
 

@@ -9,7 +9,7 @@ const MIB = 1024 * KIB;
 /**
  * HTTP/2 towards agents. The stream's window is what an upstream peer may have under way: 16 MiB carry
  * 300 MB/s over 50 ms. Ours are given more, because credit bounds them. Frames hold a whole DATA
- * packet of 64 KiB with its head.
+ * packet of 64 KiB, the largest that PROTOCOL.md has, with its head.
  */
 export const AGENT_HTTP2: Http2Limits = {
   streamWindowBytes: 16 * MIB,

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { arch, availableParallelism, cpus, platform, release, totalmem } from "node:os";
 
 /** What the numbers were measured on; all that may explain them, nothing that names it. */
@@ -7,6 +8,8 @@ export interface Machine {
   readonly memoryGib: number;
   readonly platform: string;
   readonly kernel: string;
+  /** What TCP uses unless told otherwise: BBR paces what is sent, which costs CPU. */
+  readonly congestionControl: string;
   readonly nodeVersion: string;
   readonly opensslVersion: string;
 }
@@ -18,6 +21,7 @@ export function describeMachine(): Machine {
     memoryGib: Math.round(totalmem() / 2 ** 30),
     platform: `${platform()}-${arch()}`,
     kernel: release(),
+    congestionControl: congestionControl(),
     nodeVersion: process.versions.node,
     opensslVersion: process.versions.openssl,
   };
@@ -25,6 +29,14 @@ export function describeMachine(): Machine {
 
 /** In a line. */
 export function machineText(machine: Machine): string {
-  const { cores, cpuModel, nodeVersion, platform: system } = machine;
-  return `${cores} cores (${cpuModel}), ${system}, Node ${nodeVersion}`;
+  const { congestionControl: tcp, cores, cpuModel, nodeVersion, platform: system } = machine;
+  return `${cores} cores (${cpuModel}), ${system}, TCP ${tcp}, Node ${nodeVersion}`;
+}
+
+function congestionControl(): string {
+  try {
+    return readFileSync("/proc/sys/net/ipv4/tcp_congestion_control", "latin1").trim();
+  } catch {
+    return "unknown";
+  }
 }

@@ -40,7 +40,7 @@ export interface SendingStream {
  * Largest DATA frame that we send, whatever the peer takes: a piece with the head of its packet. Streams
  * take turns frame by frame.
  */
-const MAX_SENT_FRAME_BYTES = PIECE_BYTES + 256;
+const MAX_SENT_FRAME_BYTES = PIECE_BYTES + 512;
 
 /** Most bytes of DATA handed to the socket in one write. */
 const MAX_BATCH_BYTES = 256 * 1024;
@@ -50,9 +50,6 @@ const MAX_BATCH_BYTES = 256 * 1024;
  * a seventh more CPU; where it is not, one at a time costs a tenth more with eight connections.
  */
 const MAX_TCP_BATCH_BYTES = 2 * MAX_SENT_FRAME_BYTES;
-
-/** With less room left in a batch, no frame is cut to fill it. */
-const MIN_ROOM_BYTES = MAX_SENT_FRAME_BYTES / 2;
 
 /**
  * Control frames that may wait for a peer that does not read. A peer that makes us owe it more
@@ -194,11 +191,13 @@ export class Outbox {
   #fillFromStreams(out: Buffer[]): Set<SendingStream> {
     const served = new Set<SendingStream>();
     let roomBytes = this.#maxBatchBytes;
+    // With less room left no frame is cut to fill it.
+    const minRoomBytes = this.#maxFrameBytes / 2;
     /** Streams in a row that wait for the connection's window: once all do, nothing can go. */
     let waiting = 0;
     // A Set's iterator also comes to what is added behind it, so this goes round and round.
     for (const stream of this.#sending) {
-      if (waiting >= this.#sending.size || roomBytes < MIN_ROOM_BYTES) break;
+      if (waiting >= this.#sending.size || roomBytes < minRoomBytes) break;
       this.#sending.delete(stream);
       const wants = stream.wants;
       // A stream without a window of its own comes back when the peer opens it.

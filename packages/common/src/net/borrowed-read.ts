@@ -109,8 +109,8 @@ function readInto(socket: Socket, buffer: Buffer): boolean {
 
 /**
  * After a read that fills the buffer more is likely to follow, for which a block is worth its while. Of
- * TCP as much is read at a time as there is room for, a twelfth less CPU for whoever reads much; of a Unix
- * socket that costs more, since its writer then waits longer.
+ * TCP up to four pieces are read at a time, a twelfth less CPU for whoever reads much; of a Unix socket that
+ * costs more, since its writer then waits longer.
  */
 function plainReads(socket: Socket, clock: Pick<Clock, "now">, received: (piece: Buffer) => void) {
   let own: OwnBlock | undefined;

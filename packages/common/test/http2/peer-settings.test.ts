@@ -57,7 +57,7 @@ describe("SETTINGS of the peer", () => {
     );
     peer.sendWindowUpdate(0, 1_000_000);
     request().stream.write(Buffer.alloc(100_000));
-    assert.deepEqual((await peer.seen()).slice(1), ["DATA 1 of 64768", "DATA 1 of 35232"]);
+    assert.deepEqual((await peer.seen()).slice(1), ["DATA 1 of 65024", "DATA 1 of 34976"]);
   });
 
   it("limit the frames of a header block, which goes on in CONTINUATION", async (t) => {

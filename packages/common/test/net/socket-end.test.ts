@@ -237,7 +237,7 @@ describe("a socket end's reading", () => {
     });
     near.write(Buffer.alloc(1 * MIB));
     await eventually(() => sizes.reduce((total, size) => total + size, 0) === 1 * MIB);
-    assert.ok(Math.max(...sizes) <= 64 * KIB, `${Math.max(...sizes)} bytes`);
+    assert.ok(Math.max(...sizes) <= PIECE_BYTES, `${Math.max(...sizes)} bytes`);
   });
 });
 
