@@ -306,7 +306,7 @@ describe("flow control at the agent", () => {
     for (let turn = 0; turn < 20; turn++) await nextTurn();
     credit(1024 * KIB * 1024);
     const atOnce = sentBytes() - WINDOW;
-    // What a source may have waiting, and two reads as of one that brings much: LIMITS.md, "Windows".
+    // What a source may have waiting, and two reads as of one that brings much: LIMITS.md, "Flow control".
     assert.ok(atOnce <= (63 + 2 * 252) * KIB, `${atOnce} bytes waited`);
     await until(() => sentBytes() === 16 * 1024 * KIB);
   });

@@ -1,6 +1,7 @@
 import type { Socket } from "node:net";
 import { HpackEncoder } from "../hpack/hpack-encoder.ts";
 import type { HeaderList } from "../hpack/header-list.ts";
+import { isTcp } from "../net/is-tcp.ts";
 import { writeTogether } from "../net/write-together.ts";
 import { PIECE_BYTES } from "../piece-bytes.ts";
 import {
@@ -82,8 +83,7 @@ export class Outbox {
   constructor(socket: Socket, owner: OutboxOwner) {
     this.#socket = socket;
     this.#owner = owner;
-    const isTcp = socket.remoteAddress !== undefined;
-    this.#maxBatchBytes = isTcp ? MAX_TCP_BATCH_BYTES : MAX_BATCH_BYTES;
+    this.#maxBatchBytes = isTcp(socket) ? MAX_TCP_BATCH_BYTES : MAX_BATCH_BYTES;
   }
 
   get hasControl(): boolean {

@@ -5,8 +5,9 @@ import type { Clock } from "../clock.ts";
 import { PIECE_BYTES } from "../piece-bytes.ts";
 import { BLOCK_BYTES, SLOT_BYTES, recycledMemory } from "../recycled-memory.ts";
 import type { Block } from "../recycled-memory.ts";
+import { isTcp } from "./is-tcp.ts";
 
-/** What is read of a socket at a time, that it need not be cut; of many TCP sockets, see {@link plainReads}. */
+/** What is read of a socket at a time, which then need not be cut; and of a TCP socket that brings much. */
 const READ_BYTES = PIECE_BYTES;
 const LONG_READ_BYTES = PIECE_BYTES * Math.floor(BLOCK_BYTES / PIECE_BYTES);
 
@@ -130,7 +131,7 @@ function plainReads(socket: Socket, clock: Pick<Clock, "now">, received: (piece:
     received(readBuffer.subarray(0, bytes));
     if (bytes === READ_BYTES) {
       own ??= new OwnBlock(socket, readBuffer, BLOCKS_LEFT_TO_TLS, clock);
-      if (socket.remoteAddress !== undefined) maxBytes = LONG_READ_BYTES;
+      if (isTcp(socket)) maxBytes = LONG_READ_BYTES;
       nextBuffer = own.room(maxBytes);
     }
     return true;

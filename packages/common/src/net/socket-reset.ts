@@ -1,5 +1,6 @@
 import { readSync, writeSync } from "node:fs";
 import type { Socket } from "node:net";
+import { isTcp } from "./is-tcp.ts";
 
 /** The TCP socket under a TLS socket, for those made by this folder: TLS sockets cannot be reset. */
 const carriers = new WeakMap<Socket, Socket>();
@@ -24,11 +25,6 @@ export function resetSocket(socket: Socket): void {
     tcpSocket.resetAndDestroy();
   }
   socket.destroy();
-}
-
-function isTcp(socket: Socket): boolean {
-  // A Unix socket has no local address; a TCP one keeps its own even when the peer is gone.
-  return socket.localAddress !== undefined;
 }
 
 /** What of a socket's handle is used here: libuv's, which Node does not document. */

@@ -26,10 +26,10 @@ const WIDE = { [Setting.INITIAL_WINDOW_SIZE]: 0x7fff_ffff };
 async function openWide(
   t: Parameters<typeof openClient>[0],
   frameBytes = 16 * KIB,
-  remoteAddress?: string,
+  localAddress?: string,
 ): Promise<TestConnection> {
   const settings = { ...WIDE, [Setting.MAX_FRAME_SIZE]: frameBytes };
-  const opened = await openClient(t, {}, settings, remoteAddress);
+  const opened = await openClient(t, {}, settings, localAddress);
   opened.peer.sendWindowUpdate(0, 1_000 * MIB);
   return opened;
 }

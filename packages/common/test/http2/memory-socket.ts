@@ -12,7 +12,7 @@ export class MemorySocket extends Duplex {
   readonly writes: Buffer[][] = [];
 
   /** As of a TCP socket; others have none. */
-  readonly remoteAddress: string | undefined;
+  readonly localAddress: string | undefined;
 
   /** Told of each write as it happens. */
   onWrite: (buffers: readonly Buffer[]) => void = () => undefined;
@@ -20,9 +20,9 @@ export class MemorySocket extends Duplex {
   #isStalled = false;
   #take: (() => void) | undefined;
 
-  constructor(remoteAddress?: string) {
+  constructor(localAddress?: string) {
     super({ allowHalfOpen: true });
-    this.remoteAddress = remoteAddress;
+    this.localAddress = localAddress;
   }
 
   get asSocket(): Socket {

@@ -36,10 +36,10 @@ export class RawPeer {
 
   /**
    * @param side - The peer's own.
-   * @param remoteAddress - Its address, where the connection is over TCP.
+   * @param localAddress - Of the connection's end, where it is over TCP.
    */
-  constructor(side: "client" | "server", remoteAddress?: string) {
-    this.socket = new MemorySocket(remoteAddress);
+  constructor(side: "client" | "server", localAddress?: string) {
+    this.socket = new MemorySocket(localAddress);
     this.#log = new FrameLog(side === "client" ? "server" : "client");
   }
 
@@ -188,9 +188,9 @@ function open(
   t: TestContext,
   side: "client" | "server",
   limits: Partial<Http2Limits>,
-  remoteAddress?: string,
+  localAddress?: string,
 ): TestConnection {
-  const peer = new RawPeer(side === "server" ? "client" : "server", remoteAddress);
+  const peer = new RawPeer(side === "server" ? "client" : "server", localAddress);
   const clock = new ManualClock();
   const streams: RecordedStream[] = [];
   const events: string[] = [];
@@ -269,9 +269,9 @@ export async function openClient(
   t: TestContext,
   limits: Partial<Http2Limits> = {},
   peerSettings: Readonly<Record<number, number>> = {},
-  remoteAddress?: string,
+  localAddress?: string,
 ): Promise<TestConnection> {
-  const opened = open(t, "client", limits, remoteAddress);
+  const opened = open(t, "client", limits, localAddress);
   opened.peer.sendSettings(peerSettings);
   opened.peer.send(FrameType.SETTINGS, FrameFlag.ACK, 0);
   await opened.peer.frames();
