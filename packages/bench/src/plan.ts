@@ -56,7 +56,7 @@ export const FULL_PLAN: Plan = {
   besideRounds: 3,
   delaysMs: [10, 50],
   delayRounds: 3,
-  warmUpBytes: 64 * MIB,
+  warmUpBytes: 512 * MIB,
   warmUpMs: 300,
 };
 

@@ -184,13 +184,15 @@ export class Http2Stream implements SendingStream {
     return canEnd && this.#ending !== undefined ? "end" : "nothing";
   }
 
-  fill(out: Buffer[], maxBytes: number): number {
+  nextFrameBytes(windowBytes: number): number {
     // A window may be less than nothing (RFC 9113 section 6.9.2).
-    const windowBytes = Math.max(0, Math.min(this.#sendWindowBytes, maxBytes));
-    const frameBytes = Math.min(windowBytes, this.#outbox.maxFrameBytes);
+    const sendWindowBytes = Math.max(0, Math.min(this.#sendWindowBytes, windowBytes));
+    const frameBytes = Math.min(sendWindowBytes, this.#outbox.maxFrameBytes);
     // What leaves uncut the receiver passes on as one piece.
-    const bytes =
-      this.#queue.bytes > frameBytes ? this.#queue.uncutBytes(frameBytes) : this.#queue.bytes;
+    return this.#queue.bytes > frameBytes ? this.#queue.uncutBytes(frameBytes) : this.#queue.bytes;
+  }
+
+  fill(out: Buffer[], bytes: number): void {
     const ending = bytes === this.#queue.bytes ? this.#ending : undefined;
     if (bytes > 0 || ending?.trailers === undefined) {
       const endStream = ending !== undefined && ending.trailers === undefined;
@@ -207,7 +209,6 @@ export class Http2Stream implements SendingStream {
       if (ending.trailers !== undefined) this.#outbox.sendHeaders(this.id, ending.trailers, true);
       this.#localEnd(ending.stopPeer);
     }
-    return bytes;
   }
 
   /** Tell the owner that something has left, and that there is room again if it waits for that. */

@@ -28,10 +28,16 @@ export interface SendingStream {
   readonly wants: "data" | "end" | "window" | "nothing";
 
   /**
-   * Append the next frame to `out`: DATA of at most `maxBytes`, or what ends the stream; only if it
-   * {@link wants} to. Returns how many bytes of the connection's window it took.
+   * How many bytes the next DATA frame takes, with so many left of the connection's window. To be asked
+   * only if there is data to send.
    */
-  fill(out: Buffer[], maxBytes: number): number;
+  nextFrameBytes(windowBytes: number): number;
+
+  /**
+   * Append the next frame to `out`: DATA of as many bytes as {@link nextFrameBytes} said, or of none, or
+   * what ends the stream; only if it {@link wants} to.
+   */
+  fill(out: Buffer[], bytes: number): void;
 
   /** What it has filled in has been handed to the socket. */
   notifySent(): void;
@@ -163,15 +169,17 @@ export class Outbox {
   flush(): void {
     // While the socket has not taken the last batch, everything waits here.
     if (this.#stopped || this.#socket.writableNeedDrain) return;
-    const out = this.#control;
-    this.#control = [];
-    this.#controlBytes = 0;
-    const served = this.#fillFromStreams(out);
-    // A stream that came to its end may have ended the connection with it.
-    if (this.#isStopped()) return;
-    writeTogether(this.#socket, out);
-    for (const stream of served) stream.notifySent();
-    if (this.#windowBytes > 0 && this.#sending.size > 0) this.schedule();
+    if (this.hasControl || this.#sending.size > 0) {
+      const out = this.#control;
+      this.#control = [];
+      this.#controlBytes = 0;
+      const served = this.#fillFromStreams(out);
+      // A stream that came to its end may have ended the connection with it.
+      if (this.#isStopped()) return;
+      writeTogether(this.#socket, out);
+      for (const stream of served) stream.notifySent();
+      if (this.#windowBytes > 0 && this.#sending.size > 0) this.schedule();
+    }
     this.#owner.flushed();
   }
 
@@ -187,27 +195,30 @@ export class Outbox {
     return this.#stopped;
   }
 
-  /** One frame from each stream in turn, until the batch is full or nobody can send. */
+  /**
+   * One frame from each stream in turn, until the next one does not fit into the batch or nobody can send.
+   * None is cut to fit: the rest of it would be in front of the next frame, which would be cut for that.
+   */
   #fillFromStreams(out: Buffer[]): Set<SendingStream> {
     const served = new Set<SendingStream>();
     let roomBytes = this.#maxBatchBytes;
-    // With less room left no frame is cut to fill it.
-    const minRoomBytes = this.#maxFrameBytes / 2;
     /** Streams in a row that wait for the connection's window: once all do, nothing can go. */
     let waiting = 0;
     // A Set's iterator also comes to what is added behind it, so this goes round and round.
     for (const stream of this.#sending) {
-      if (waiting >= this.#sending.size || roomBytes < minRoomBytes) break;
-      this.#sending.delete(stream);
+      if (waiting >= this.#sending.size) break;
       const wants = stream.wants;
+      const bytes = wants === "data" ? stream.nextFrameBytes(this.#windowBytes) : 0;
+      if (bytes > roomBytes) break;
+      this.#sending.delete(stream);
       // A stream without a window of its own comes back when the peer opens it.
       if (wants === "nothing" || wants === "window") continue;
-      if (wants === "data" && this.#windowBytes === 0) {
+      if (wants === "data" && bytes === 0) {
         this.#sending.add(stream);
         waiting++;
         continue;
       }
-      const bytes = stream.fill(out, Math.min(this.#windowBytes, roomBytes));
+      stream.fill(out, bytes);
       this.#windowBytes -= bytes;
       roomBytes -= bytes;
       waiting = 0;

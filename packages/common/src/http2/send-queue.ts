@@ -3,6 +3,9 @@ import { recycledMemory } from "../recycled-memory.ts";
 /** Places of taken buffers in front of the others, before those move up. */
 const COMPACT_AFTER = 64;
 
+/** What is no larger is the head of the buffer behind it; or a message, which may as well wait for that. */
+const MAX_HEAD_BYTES = 64;
+
 /** In the place of a buffer that was taken, so that its memory is not held. */
 const TAKEN = Buffer.alloc(0);
 
@@ -22,17 +25,19 @@ export class SendQueue {
   }
 
   /**
-   * The most bytes up to `limit` that can be taken without cutting a buffer, if that is more than half of
-   * `limit`; otherwise `limit`. More than that have to wait here.
+   * The most bytes up to `limit` that can be taken without cutting a buffer, or a head from what is behind
+   * it; `limit` where the first is larger. More than that have to wait here.
    */
   uncutBytes(limit: number): number {
     let bytes = 0;
+    let uncutBytes = 0;
     for (let at = this.#head; ; at++) {
       const { length } = this.#buffers[at]!;
-      if (bytes + length > limit) break;
       bytes += length;
+      if (bytes > limit) break;
+      if (length > MAX_HEAD_BYTES) uncutBytes = bytes;
     }
-    return bytes * 2 > limit ? bytes : limit;
+    return uncutBytes > 0 ? uncutBytes : limit;
   }
 
   /** Move the first `bytes` (at most what waits here) to the end of `out`. */

@@ -213,11 +213,11 @@ describe("Flow, receiving with credit", () => {
   it("gives credit as bytes are taken, not as they come", () => {
     const { carrier, open } = recordingTunnel();
     const { flow, owner } = open();
-    flow.receive(bytes(32 * KIB));
+    flow.receive(bytes(48 * KIB));
     assert.deepEqual(carrier.sent, []);
-    flow.taken(16 * KIB);
-    assert.deepEqual(carrier.sent, ["CREDIT 1 16384"]);
-    assert.deepEqual(owner.told, ["received 32768"]);
+    flow.taken(32 * KIB);
+    assert.deepEqual(carrier.sent, ["CREDIT 1 32768"]);
+    assert.deepEqual(owner.told, ["received 49152"]);
   });
 
   it("takes the last byte of the window, and calls the next one an overrun", () => {
@@ -260,9 +260,9 @@ describe("Flow, receiving with credit", () => {
     carrier.roomBytes = 0;
     flow.send(bytes(PIECE));
     flow.send(bytes(PIECE));
-    flow.receive(bytes(PIECE));
-    flow.taken(PIECE);
-    assert.deepEqual(carrier.sent, ["DATA 1 16384", "CREDIT 1 16384"]);
+    flow.receive(bytes(2 * PIECE));
+    flow.taken(2 * PIECE);
+    assert.deepEqual(carrier.sent, ["DATA 1 16384", "CREDIT 1 32768"]);
     assert.equal(flows.isClear, false);
   });
 });

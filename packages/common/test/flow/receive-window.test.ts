@@ -13,12 +13,12 @@ const unlimited = () => new WindowBudget(Number.MAX_SAFE_INTEGER);
 const sizeBy = (budget: WindowBudget) => LIMITS.initialBytes + budget.usedBytes;
 
 describe("ReceiveWindow", () => {
-  it("gives credit back once a quarter of the window was taken, and not before", () => {
+  it("gives credit back once half of the window was taken, and not before", () => {
     const window = new ReceiveWindow(LIMITS, unlimited(), new ManualClock());
-    assert.ok(window.receive(20 * KIB));
-    assert.equal(window.take(16 * KIB - 1), 0);
-    assert.equal(window.take(1), 16 * KIB);
-    assert.equal(window.take(4 * KIB), 0);
+    assert.ok(window.receive(40 * KIB));
+    assert.equal(window.take(32 * KIB - 1), 0);
+    assert.equal(window.take(1), 32 * KIB);
+    assert.equal(window.take(8 * KIB), 0);
   });
 
   it("doubles when the sender ran out of credit and nothing waits here", () => {
@@ -63,6 +63,30 @@ describe("ReceiveWindow", () => {
     window.close();
     assert.equal(budget.usedBytes, 0);
   });
+
+  for (const { othersKib, expectedKib } of [
+    { othersKib: 0, expectedKib: 4096 },
+    { othersKib: 3584, expectedKib: 1024 },
+    { othersKib: 4096, expectedKib: 512 },
+  ]) {
+    it(`grows to ${expectedKib} KiB for a busy machine where others of the tunnel grew by ${othersKib} KiB`, () => {
+      const budget = unlimited();
+      budget.take(othersKib * KIB);
+      const clock = new ManualClock();
+      const limits = { ...LIMITS, maxBytes: 64 * 1024 * KIB };
+      const window = new ReceiveWindow(limits, budget, clock);
+      let creditBytes = limits.initialBytes;
+      for (let i = 0; i < 20; i++) {
+        // The line is much quicker than a window is filled.
+        clock.advance(1);
+        window.receive(1);
+        clock.advance(10);
+        window.receive(creditBytes - 1);
+        creditBytes = window.take(creditBytes);
+      }
+      assert.equal(sizeBy(budget), (othersKib + expectedKib) * KIB);
+    });
+  }
 
   it("takes an overrun of one byte for an overrun, which nobody has to take", () => {
     const window = new ReceiveWindow(LIMITS, unlimited(), new ManualClock());
@@ -194,7 +218,7 @@ describe("a receive window, behind a line with a delay", () => {
     assert.ok(windowBytes <= 4 * roundTripMs * takenPerMs, `a window of ${windowBytes}`);
   });
 
-  it("gives credit in steps of at most 256 KiB, however large it is", () => {
+  it("gives credit in steps of at most 2 MiB, however large it is", () => {
     const { windowBytes, mostCreditBytes } = transfer({
       bytesPerMs: 64 * KIB,
       roundTripMs: 200,
@@ -202,7 +226,7 @@ describe("a receive window, behind a line with a delay", () => {
     });
     assert.ok(windowBytes > 4096 * KIB);
     // A step is given once it is due, together with what was taken in the same moment.
-    assert.ok(mostCreditBytes <= (256 + 64) * KIB + windowBytes / 2, `${mostCreditBytes}`);
+    assert.ok(mostCreditBytes <= (2048 + 64) * KIB + windowBytes / 2, `${mostCreditBytes}`);
   });
 });
 

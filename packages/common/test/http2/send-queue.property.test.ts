@@ -39,18 +39,24 @@ describe("SendQueue", () => {
     );
   });
 
-  it("says how much can be taken without a cut, if that is more than half of what is asked for", () => {
+  it("says how much can be taken without cutting a buffer, or a head from what is behind it", () => {
     const queue = new SendQueue();
-    for (const bytes of [20, 60, 20, 60, 20]) queue.push(Buffer.alloc(bytes));
-    assert.equal(queue.uncutBytes(100), 100);
-    assert.equal(queue.uncutBytes(99), 80);
-    assert.equal(queue.uncutBytes(41), 41);
-    assert.equal(queue.uncutBytes(170), 160);
+    for (const bytes of [20, 600, 20, 600, 20, 30, 600]) queue.push(Buffer.alloc(bytes));
+    assert.equal(queue.uncutBytes(1_240), 1_240);
+    assert.equal(queue.uncutBytes(1_239), 620);
+    assert.equal(queue.uncutBytes(1_889), 1_240);
+    assert.equal(queue.uncutBytes(620), 620);
     const out: Buffer[] = [];
-    queue.take(80, out);
-    queue.take(5, out);
-    assert.equal(queue.uncutBytes(80), 75);
-    assert.equal(queue.uncutBytes(14), 14);
+    queue.take(630, out);
+    assert.equal(queue.uncutBytes(1_000), 610);
+  });
+
+  it("has to be cut where the first buffer is too large", () => {
+    const queue = new SendQueue();
+    queue.push(Buffer.alloc(20));
+    queue.push(Buffer.alloc(600));
+    assert.equal(queue.uncutBytes(619), 619);
+    assert.equal(queue.uncutBytes(10), 10);
   });
 
   it("copies nothing", () => {
