@@ -18,7 +18,7 @@ const FREE_GROWTH_BYTES = 4096 * 1024;
 
 /**
  * The same once the windows of the tunnel have grown by {@link FREE_GROWTH_BYTES} together: with 4 MiB for each of
- * eight uploads, what is under way fits no cache any more, nor the memory that is used again, a tenth more CPU.
+ * eight uploads, what is under way fits no cache any more, nor the memory that is used again: up to a tenth more CPU.
  */
 const SHARED_FREE_GROWTH_BYTES = 512 * 1024;
 
