@@ -113,6 +113,7 @@ export { Http2Connection } from "./http2/http2-connection.ts";
 export type { Http2ConnectionHandler } from "./http2/http2-connection-handler.ts";
 export { Http2ErrorCode } from "./http2/http2-error.ts";
 export type { Http2Limits } from "./http2/http2-limits.ts";
+export { readBorrowed } from "./net/borrowed-read.ts";
 export { ConnectError, connectSocket } from "./net/connect-socket.ts";
 export type { ConnectAddress, ConnectOptions, ConnectPhase } from "./net/connect-socket.ts";
 export { joinHostPort, splitHostPort } from "./net/host-port.ts";
@@ -127,6 +128,7 @@ export type {
 } from "./net/socket-listener.ts";
 export { endedByReset, resetSocket } from "./net/socket-reset.ts";
 export { POOLED_BUFFERS } from "./net/pooled-buffers.ts";
+export { writeTogether } from "./net/write-together.ts";
 export { int64FromBigInt } from "./packet/int64.ts";
 export type { Int64 } from "./packet/int64.ts";
 export { PacketType } from "./packet/packet.ts";

@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import { readBorrowed, recycledMemory, systemClock, writeTogether } from "@reachback/common";
 import { DelayQueue } from "./delay-queue.ts";
 
 /** Enough for 5 GB/s over 50 ms one way; what waits for a slow reader is bounded by it too. */
@@ -11,20 +12,21 @@ const END = Buffer.alloc(0);
  * Carries what `source` sends to `target`, each chunk a fixed time after it came.
  *
  * When `target` takes no more, chunks wait in the queue; when that is full, `source` is paused.
+ * The bytes are in memory that is used again, as the tunnel's are: a link that takes CPU
+ * from what is measured behind it is not only a delay.
  */
 export function startDelayLine(source: Socket, target: Socket, delayMs: number): void {
   const queue = new DelayQueue<Buffer>(delayMs, CAPACITY_BYTES);
   let timer: NodeJS.Timeout | undefined;
-  let isBlocked = false;
 
   const release = () => {
-    if (isBlocked) return;
     const nowMs = performance.now();
     target.cork();
-    for (let chunk = queue.shiftDue(nowMs); chunk !== undefined; chunk = queue.shiftDue(nowMs)) {
+    while (!target.writableNeedDrain) {
+      const chunk = queue.shiftDue(nowMs);
+      if (chunk === undefined) break;
       if (chunk === END) target.end();
-      else isBlocked = !target.write(chunk);
-      if (isBlocked) break;
+      else writeTogether(target, [chunk]);
     }
     target.uncork();
     if (source.isPaused() && !queue.isFull) source.resume();
@@ -33,7 +35,7 @@ export function startDelayLine(source: Socket, target: Socket, delayMs: number):
   /** Come back when the next chunk is due; timers count in whole milliseconds. */
   const wake = (nowMs: number) => {
     const dueMs = queue.nextDueMs;
-    if (timer !== undefined || isBlocked || dueMs === undefined) return;
+    if (timer !== undefined || target.writableNeedDrain || dueMs === undefined) return;
     timer = setTimeout(
       () => {
         timer = undefined;
@@ -50,14 +52,13 @@ export function startDelayLine(source: Socket, target: Socket, delayMs: number):
     else wake(nowMs);
   };
 
-  source.on("data", push);
+  readBorrowed(source, systemClock, (bytes) => {
+    push(recycledMemory.keep(bytes));
+  });
   source.on("end", () => {
     push(END);
   });
-  target.on("drain", () => {
-    isBlocked = false;
-    release();
-  });
+  target.on("drain", release);
   target.on("close", (hadError) => {
     clearTimeout(timer);
     // Closed in order, both ways: what it sent last may still be on its way to `source`.

@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { createServer } from "node:net";
 import type { AddressInfo, Socket } from "node:net";
+import { readBorrowed, systemClock } from "@reachback/common";
 import { ByteSource } from "./byte-source.ts";
 import { ACK_EVERY_BYTES, REQUEST_BYTES, decodeRequest } from "./endpoint-request.ts";
 import type { EndpointRequest } from "./endpoint-request.ts";
@@ -77,8 +78,8 @@ function sink(socket: Socket, byteCount: number, extraBytes: number): void {
         nextAckAt === byteCount ? Infinity : Math.min(nextAckAt + ACK_EVERY_BYTES, byteCount);
     }
   };
-  socket.on("data", (chunk: Buffer) => {
-    receivedBytes += chunk.length;
+  readBorrowed(socket, systemClock, (bytes) => {
+    receivedBytes += bytes.length;
     acknowledge();
   });
   acknowledge();
