@@ -21,8 +21,8 @@ export interface StreamCarrier {
 }
 
 /**
- * Largest payload of a DATA packet; any peer takes it, and nothing waits long behind it. Two of them with
- * their heads go into one frame and one turn of the tunnel.
+ * Largest piece that is sent as one; nothing waits long behind it. Two of them go into one packet, which is one
+ * frame and one turn of the tunnel, and the rest of a write into one with what is written next.
  */
 const MAX_PAYLOAD_BYTES = PIECE_BYTES / 2;
 

@@ -36,8 +36,8 @@ export interface Carrier {
   send(packet: ControlPacket): void;
 
   /**
-   * Queue one DATA packet with `payload` (at least one byte), which is not copied: the caller
-   * leaves it alone from now on.
+   * Queue `payload` (at least one byte) as a DATA packet, or as more of the last one while that is of the same
+   * connection and waits. It is not copied: the caller leaves it alone from now on.
    *
    * @returns false when enough waits to be sent; then `drained` follows. What was given is queued
    * either way.

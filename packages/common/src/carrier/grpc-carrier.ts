@@ -8,7 +8,23 @@ import { PacketDecoder } from "../packet/packet-decoder.ts";
 import { encodeControl, encodeDataHead } from "../packet/packet-encoder.ts";
 import { PacketType } from "../packet/packet.ts";
 import type { ConnectionId, ControlPacket, PacketCounter } from "../packet/packet.ts";
+import { PIECE_BYTES } from "../piece-bytes.ts";
 import type { Carrier, CarrierCounters, CarrierHandler } from "./carrier.ts";
+
+/**
+ * What waits to be sent of one connection, one piece behind the other, leaves as one packet from this size on;
+ * what is smaller is messages, which stay as they came. The frames of a gRPC frontend's client come in
+ * three pieces on average, as they were read: its uploads take a twentieth less CPU if their agent gets them whole.
+ */
+const MIN_JOINED_BYTES = 8 * 1024;
+
+/** The packet that was written last, which is DATA. */
+interface LastData {
+  readonly connectionId: ConnectionId;
+  head: Buffer;
+  payloadBytes: number;
+  pieceCount: number;
+}
 
 /** What both ends of a gRPC call that carries packets have in common. */
 export abstract class GrpcCarrier implements Carrier, Http2StreamHandler {
@@ -16,6 +32,8 @@ export abstract class GrpcCarrier implements Carrier, Http2StreamHandler {
   readonly #sent: PacketCounter;
   readonly #reader: GrpcMessageReader;
   #stream: Http2Stream | undefined;
+  /** While that may still wait to be sent. */
+  #lastData: LastData | undefined;
   #closed = false;
   #readingPaused = false;
   /** Received bytes that the peer has not been given back, because reading is paused. */
@@ -37,6 +55,7 @@ export abstract class GrpcCarrier implements Carrier, Http2StreamHandler {
 
   send(packet: ControlPacket): void {
     if (this.#closed) return;
+    this.#lastData = undefined;
     this.#sent.count(packet.type);
     this.beforeWrite();
     this.#stream?.write(encodeControl(packet));
@@ -44,9 +63,14 @@ export abstract class GrpcCarrier implements Carrier, Http2StreamHandler {
 
   sendData(connectionId: ConnectionId, payload: Buffer): boolean {
     if (this.#closed || this.#stream === undefined) return true;
+    if (this.#makeRoomInLast(this.#stream, connectionId, payload.length)) {
+      return this.#stream.write(payload);
+    }
     this.#sent.count(PacketType.DATA);
     this.beforeWrite();
-    return this.#stream.write(encodeDataHead(connectionId, payload.length), payload);
+    const head = encodeDataHead(connectionId, payload.length);
+    this.#lastData = { connectionId, head, payloadBytes: payload.length, pieceCount: 1 };
+    return this.#stream.write(head, payload);
   }
 
   pauseReading(): void {
@@ -90,6 +114,7 @@ export abstract class GrpcCarrier implements Carrier, Http2StreamHandler {
   }
 
   sent(): void {
+    if (this.#stream?.queuedBytes === 0) this.#lastData = undefined;
     if (!this.#closed) this.handler.sent();
   }
 
@@ -121,6 +146,20 @@ export abstract class GrpcCarrier implements Carrier, Http2StreamHandler {
   protected abstract fail(status: GrpcStatus): void;
 
   protected abstract statusOf(reason: StreamClose): GrpcStatus;
+
+  /** Have the last packet hold so many bytes more, if it is one for them and has not begun to leave. */
+  #makeRoomInLast(stream: Http2Stream, connectionId: ConnectionId, moreBytes: number): boolean {
+    const last = this.#lastData;
+    if (last?.connectionId !== connectionId) return false;
+    const payloadBytes = last.payloadBytes + moreBytes;
+    if (payloadBytes < MIN_JOINED_BYTES || payloadBytes > PIECE_BYTES) return false;
+    const head = encodeDataHead(connectionId, payloadBytes);
+    if (!stream.replaceWritten(last.head, last.pieceCount, head)) return false;
+    last.head = head;
+    last.payloadBytes = payloadBytes;
+    last.pieceCount++;
+    return true;
+  }
 
   /** Tell the owner, once. */
   protected finish(status: GrpcStatus): void {

@@ -118,6 +118,15 @@ export class Http2Stream implements SendingStream {
     return false;
   }
 
+  /**
+   * Put `replacement` in the place of `buffer`, which was written with so many buffers behind it. False, and
+   * nothing done, if it has left, be it in part, or nothing more can be written.
+   */
+  replaceWritten(buffer: Buffer, behind: number, replacement: Buffer): boolean {
+    if (this.#state === "closed" || this.#ending !== undefined) return false;
+    return this.#queue.replace(buffer, behind, replacement);
+  }
+
   /** Finish sending, behind everything written; the peer may go on. Idempotent. */
   end(): void {
     this.#end({ trailers: undefined, stopPeer: false });

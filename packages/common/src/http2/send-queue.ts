@@ -3,7 +3,7 @@ import { recycledMemory } from "../recycled-memory.ts";
 /** Places of taken buffers in front of the others, before those move up. */
 const COMPACT_AFTER = 64;
 
-/** What is no larger is the head of the buffer behind it; or a message, which may as well wait for that. */
+/** What is no larger is the head of the buffers behind it; or a message, which may as well wait for those. */
 const MAX_HEAD_BYTES = 64;
 
 /** In the place of a buffer that was taken, so that its memory is not held. */
@@ -25,8 +25,20 @@ export class SendQueue {
   }
 
   /**
-   * The most bytes up to `limit` that can be taken without cutting a buffer, or a head from what is behind
-   * it; `limit` where the first is larger. More than that have to wait here.
+   * Put `replacement` where `buffer` is, with so many buffers behind it. False, and nothing done, if that has
+   * been taken, be it in part.
+   */
+  replace(buffer: Buffer, behind: number, replacement: Buffer): boolean {
+    const at = this.#buffers.length - 1 - behind;
+    if (this.#buffers[at] !== buffer) return false;
+    this.#buffers[at] = replacement;
+    this.#bytes += replacement.length - buffer.length;
+    return true;
+  }
+
+  /**
+   * The most bytes up to `limit` that can be taken without cutting a head and what is behind it up to the next
+   * one; `limit` where the first is larger. More than that have to wait here.
    */
   uncutBytes(limit: number): number {
     let bytes = 0;
@@ -35,7 +47,8 @@ export class SendQueue {
       const { length } = this.#buffers[at]!;
       bytes += length;
       if (bytes > limit) break;
-      if (length > MAX_HEAD_BYTES) uncutBytes = bytes;
+      const isHeadNext = this.#buffers[at + 1]!.length <= MAX_HEAD_BYTES;
+      if (length > MAX_HEAD_BYTES && isHeadNext) uncutBytes = bytes;
     }
     return uncutBytes > 0 ? uncutBytes : limit;
   }

@@ -2,9 +2,11 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { TestContext } from "node:test";
 import type { ServerCarrier } from "../../src/carrier/carrier.ts";
+import { GrpcMessageReader } from "../../src/grpc/grpc-message-reader.ts";
 import type { GrpcMethod } from "../../src/grpc/grpc-service.ts";
 import type { HeaderList } from "../../src/hpack/header-list.ts";
 import { FrameFlag, FrameType } from "../../src/http2/frame.ts";
+import { PacketDecoder } from "../../src/packet/packet-decoder.ts";
 import { PacketType } from "../../src/packet/packet.ts";
 import {
   DRAIN_MESSAGE,
@@ -24,7 +26,7 @@ import {
   recordingMethod,
   serve,
 } from "./grpc-setup.ts";
-import type { TestClient } from "./grpc-setup.ts";
+import type { ReceivedData, TestClient } from "./grpc-setup.ts";
 import { CONTROL_PACKETS, connectionId } from "./packets.ts";
 
 const PROXY = "/ProxyService/Proxy";
@@ -52,6 +54,17 @@ async function openServerCall(t: TestContext): Promise<{ owner: RecordedOwner; p
   const [owner] = owners;
   assert.ok(owner);
   return { owner, peer };
+}
+
+/** The DATA packets on stream 1 since the last look, once the carrier has nothing more to do. */
+async function dataPackets(peer: RawPeer): Promise<ReceivedData[]> {
+  const owner = new RecordedOwner();
+  const reader = new GrpcMessageReader(new PacketDecoder(owner, UNCOUNTED.received));
+  for (const { type, streamId, payload } of await peer.frames()) {
+    if (type === FrameType.DATA && streamId === 1) reader.push(payload);
+  }
+  assert.ok(reader.atBoundary);
+  return owner.packets.filter((packet): packet is ReceivedData => !("type" in packet));
 }
 
 const OK: HeaderList = [
@@ -148,13 +161,10 @@ describe("a carrier's receiving", () => {
     receiver!.onEnded = () => receiver?.carrier?.end();
     assert.equal((await paused.whenClosed).code, 0);
     assert.equal(receiver?.receivedBytes, sent);
-    const numbers = receiver.packets.map((packet) =>
-      "bytes" in packet && !("type" in packet) ? packet.bytes.readUInt32BE(0) : -1,
+    const received = Buffer.concat(
+      receiver.packets.map((packet) => ("type" in packet ? Buffer.alloc(0) : packet.bytes)),
     );
-    assert.deepEqual(
-      numbers,
-      Array.from({ length: sent / 10_000 }, (_, at) => at * 10_000),
-    );
+    for (let at = 0; at < sent; at += 10_000) assert.equal(received.readUInt32BE(at), at);
   });
 
   it("can be paused and resumed at every packet", async (t) => {
@@ -200,6 +210,76 @@ describe("a carrier's sending", () => {
     for (let at = 0; at < 100; at++) owner.carrier?.sendData(connectionId(1), Buffer.alloc(1_000));
     await peer.settled();
     assert.equal(peer.socket.writes.length, writesBefore + 1);
+  });
+
+  it("joins what waits of one connection into packets of 63 KiB at most", async (t) => {
+    const { owner, peer } = await openServerCall(t);
+    const pieces = Array.from({ length: 30 }, (_, at) => Buffer.alloc(10_000, at));
+    for (const piece of pieces) owner.carrier?.sendData(connectionId(1), piece);
+    const packets = await dataPackets(peer);
+    assert.deepEqual(
+      packets.map(({ bytes }) => bytes.length),
+      [60_000, 60_000, 60_000, 60_000, 60_000],
+    );
+    assert.ok(Buffer.concat(packets.map(({ bytes }) => bytes)).equals(Buffer.concat(pieces)));
+  });
+
+  it("joins nothing that has begun to leave", async (t) => {
+    const { owner, peer } = await openServerCall(t);
+    for (let fill = 0; fill < 40; fill++) {
+      owner.carrier?.sendData(connectionId(1), Buffer.alloc(9_000, fill));
+      if (fill % 3 === 0) await peer.settled();
+    }
+    const packets = await dataPackets(peer);
+    assert.deepEqual(
+      packets.map(({ bytes }) => bytes.length),
+      [9_000, ...Array.from({ length: 13 }, () => 27_000)],
+    );
+    const expected = Array.from({ length: 40 }, (_, fill) => Buffer.alloc(9_000, fill));
+    assert.ok(Buffer.concat(packets.map(({ bytes }) => bytes)).equals(Buffer.concat(expected)));
+  });
+
+  it("leaves small messages as they came, and joins nothing across another packet", async (t) => {
+    const { owner, peer } = await openServerCall(t);
+    const send = (id: number, bytes: number) =>
+      owner.carrier?.sendData(connectionId(id), Buffer.alloc(bytes));
+    send(1, 4_000);
+    send(1, 4_191);
+    send(1, 4_001);
+    send(2, 10_000);
+    send(1, 10_000);
+    owner.carrier?.send({ type: PacketType.CLOSE_RSP, connectionId: connectionId(2), error: "" });
+    send(1, 10_000);
+    const packets = await dataPackets(peer);
+    assert.deepEqual(
+      packets.map(({ connectionId: id, bytes }) => [id, bytes.length]),
+      [
+        [1, 4_000],
+        [1, 8_192],
+        [2, 10_000],
+        [1, 10_000],
+        [1, 10_000],
+      ],
+    );
+  });
+
+  it("counts as sent the packets that are on the wire", async (t) => {
+    let count = 0;
+    let carrier: ServerCarrier | undefined;
+    const counters = { ...UNCOUNTED, sent: { count: () => count++ } };
+    const method: GrpcMethod = (call) => {
+      carrier = call.accept(counters, new RecordedOwner());
+      return undefined;
+    };
+    const peer = await memoryServer(t, { ProxyService: { Proxy: method } }).connectEstablished();
+    peer.sendSettings({ 4: 0x7fff_ffff, 5: 66_560 });
+    peer.sendWindowUpdate(0, 1_000 * MIB);
+    peer.sendHeaders(1, callHeaders(PROXY));
+    await peer.frames();
+    for (let at = 0; at < 20; at++) carrier?.sendData(connectionId(1), Buffer.alloc(10_000));
+    const packets = await dataPackets(peer);
+    assert.equal(count, packets.length);
+    assert.equal(count, 4);
   });
 
   it("copies no large payload", async (t) => {

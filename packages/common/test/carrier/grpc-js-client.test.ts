@@ -87,7 +87,8 @@ for (const transport of [OVER_TLS, OVER_UNIX]) {
       const payloads = sizes.map((size, at) => Buffer.alloc(size, at + 1));
       await writeAll(
         call,
-        payloads.map((payload) => dataPacket(payload)),
+        // Of connections of their own, so that each stays a packet.
+        payloads.map((payload, at) => dataPacket(payload, at)),
       );
       call.end();
       const { messages, status } = await outcome;
@@ -97,7 +98,7 @@ for (const transport of [OVER_TLS, OVER_UNIX]) {
         sizes.slice(1),
       );
       for (const [at, packet] of messages.entries()) {
-        assert.equal(packet.data?.connectID, "1");
+        assert.equal(packet.data?.connectID, String(at + 1));
         assert.ok(packet.data.data?.equals(payloads[at + 1]!));
       }
       assert.equal(

@@ -77,7 +77,10 @@ for (const transport of [OVER_TLS, OVER_UNIX]) {
       const owner = call();
       const sizes = [1, 100, 16_384, 65_536, 1_000_000, MAX_MESSAGE_BYTES - LARGE_DATA_HEAD_BYTES];
       const payloads = sizes.map((size, at) => Buffer.alloc(size, at + 1));
-      for (const payload of payloads) owner.carrier?.sendData(connectionId(1), payload);
+      // Of connections of their own, so that each stays a packet.
+      for (const [at, payload] of payloads.entries()) {
+        owner.carrier?.sendData(connectionId(at + 1), payload);
+      }
       owner.carrier?.end();
       assert.equal((await owner.whenClosed).code, Code.OK);
       assert.deepEqual(

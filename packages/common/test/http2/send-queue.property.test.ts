@@ -39,7 +39,41 @@ describe("SendQueue", () => {
     );
   });
 
-  it("says how much can be taken without cutting a buffer, or a head from what is behind it", () => {
+  it("replaces a buffer, but none that has been taken, be it in part", () => {
+    const bytesOf = (queue: SendQueue) => {
+      const out: Buffer[] = [];
+      queue.take(queue.bytes, out);
+      return Buffer.concat(out).toString();
+    };
+    const lengths = fc.array(fc.integer({ min: 1, max: 5 }), { minLength: 1, maxLength: 200 });
+    fc.assert(
+      fc.property(lengths, fc.nat(), fc.nat(), fc.nat(), (bytes, whichSeed, takenSeed, more) => {
+        const queue = new SendQueue();
+        const buffers = bytes.map((length, at) => Buffer.alloc(length, 65 + (at % 26)));
+        for (const buffer of buffers) queue.push(buffer);
+        const which = whichSeed % buffers.length;
+        const takenBytes = takenSeed % (queue.bytes + 1);
+        queue.take(takenBytes, []);
+        const replacement = Buffer.alloc(1 + (more % 9), "-");
+        const startsAt = Buffer.concat(buffers.slice(0, which)).length;
+        const replaces = queue.replace(buffers[which]!, buffers.length - 1 - which, replacement);
+        assert.equal(replaces, takenBytes <= startsAt);
+        if (replaces) buffers[which] = replacement;
+        assert.equal(bytesOf(queue), Buffer.concat(buffers).subarray(takenBytes).toString());
+      }),
+    );
+  });
+
+  it("does not replace one that is not where it should be", () => {
+    const queue = new SendQueue();
+    const buffers = ["ab", "cd", "ef"].map((text) => Buffer.from(text));
+    for (const buffer of buffers) queue.push(buffer);
+    assert.equal(queue.replace(buffers[0]!, 1, Buffer.from("-")), false);
+    assert.equal(queue.replace(buffers[0]!, 3, Buffer.from("-")), false);
+    assert.equal(queue.bytes, 6);
+  });
+
+  it("says how much can be taken without cutting a head and what is behind it", () => {
     const queue = new SendQueue();
     for (const bytes of [20, 600, 20, 600, 20, 30, 600]) queue.push(Buffer.alloc(bytes));
     assert.equal(queue.uncutBytes(1_240), 1_240);
@@ -49,6 +83,15 @@ describe("SendQueue", () => {
     const out: Buffer[] = [];
     queue.take(630, out);
     assert.equal(queue.uncutBytes(1_000), 610);
+  });
+
+  it("takes what is behind a head for one, however many buffers it is", () => {
+    const queue = new SendQueue();
+    for (const bytes of [20, 600, 500, 20, 600, 70, 20, 600]) queue.push(Buffer.alloc(bytes));
+    assert.equal(queue.uncutBytes(1_119), 1_119);
+    assert.equal(queue.uncutBytes(1_120), 1_120);
+    assert.equal(queue.uncutBytes(1_809), 1_120);
+    assert.equal(queue.uncutBytes(1_810), 1_810);
   });
 
   it("has to be cut where the first buffer is too large", () => {
