@@ -114,6 +114,7 @@ export abstract class GrpcCarrier implements Carrier, Http2StreamHandler {
   }
 
   sent(): void {
+    // Nothing waits: an idle call does not hold its last head, nor the 8 KiB of Node's pool around that.
     if (this.#stream?.queuedBytes === 0) this.#lastData = undefined;
     if (!this.#closed) this.handler.sent();
   }

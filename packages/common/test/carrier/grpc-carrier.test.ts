@@ -44,10 +44,13 @@ async function openClient(t: TestContext): Promise<TestClient & { peer: RawPeer 
 }
 
 /** A server of ours whose client is the test, with one call accepted. */
-async function openServerCall(t: TestContext): Promise<{ owner: RecordedOwner; peer: RawPeer }> {
+async function openServerCall(
+  t: TestContext,
+  streamWindowBytes = 0x7fff_ffff,
+): Promise<{ owner: RecordedOwner; peer: RawPeer }> {
   const { method, owners } = recordingMethod(undefined, []);
   const peer = await memoryServer(t, { ProxyService: { Proxy: method } }).connectEstablished();
-  peer.sendSettings({ 4: 0x7fff_ffff, 5: 66_560 });
+  peer.sendSettings({ 4: streamWindowBytes, 5: 66_560 });
   peer.sendWindowUpdate(0, 1_000 * MIB);
   peer.sendHeaders(1, callHeaders(PROXY));
   await peer.frames();
@@ -237,6 +240,35 @@ describe("a carrier's sending", () => {
     );
     const expected = Array.from({ length: 40 }, (_, fill) => Buffer.alloc(9_000, fill));
     assert.ok(Buffer.concat(packets.map(({ bytes }) => bytes)).equals(Buffer.concat(expected)));
+  });
+
+  it("joins nothing to a packet of which a part has left", async (t) => {
+    const { owner, peer } = await openServerCall(t, 5_000);
+    const pieces = [1, 2, 3].map((fill) => Buffer.alloc(9_000, fill));
+    owner.carrier?.sendData(connectionId(1), pieces[0]!);
+    await peer.settled();
+    for (const piece of pieces.slice(1)) owner.carrier?.sendData(connectionId(1), piece);
+    peer.sendWindowUpdate(1, 1 * MIB);
+    const packets = await dataPackets(peer);
+    assert.deepEqual(
+      packets.map(({ bytes }) => bytes.length),
+      [9_000, 18_000],
+    );
+    assert.ok(Buffer.concat(packets.map(({ bytes }) => bytes)).equals(Buffer.concat(pieces)));
+  });
+
+  it("joins nothing behind the end of the call", async (t) => {
+    const { owner, peer } = await openServerCall(t, 5_000);
+    owner.carrier?.sendData(connectionId(1), Buffer.alloc(4_000));
+    owner.carrier?.sendData(connectionId(1), Buffer.alloc(9_000));
+    owner.carrier?.end();
+    owner.carrier?.sendData(connectionId(1), Buffer.alloc(9_000));
+    peer.sendWindowUpdate(1, 1 * MIB);
+    const packets = await dataPackets(peer);
+    assert.deepEqual(
+      packets.map(({ bytes }) => bytes.length),
+      [13_000],
+    );
   });
 
   it("leaves small messages as they came, and joins nothing across another packet", async (t) => {
