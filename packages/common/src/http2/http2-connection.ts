@@ -53,9 +53,6 @@ export class Http2Connection implements StreamHost, OutboxOwner {
     readBorrowed(socket, clock, (chunk) => {
       this.#read(chunk);
     });
-    socket.on("drain", () => {
-      this.#outbox.flush();
-    });
     socket.on("end", () => {
       this.#finish(undefined);
     });

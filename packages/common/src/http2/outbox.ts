@@ -84,6 +84,8 @@ export class Outbox {
   /** What the peer still takes of DATA on this connection (RFC 9113 section 6.9.1). */
   #windowBytes = DEFAULT_WINDOW_BYTES;
   #flushScheduled = false;
+  /** Whether the socket has not taken what was written last. */
+  #isWriting = false;
   #stopped = false;
 
   constructor(socket: Socket, owner: OutboxOwner) {
@@ -161,14 +163,13 @@ export class Outbox {
     // After the poll phase: what all sockets delivered in this turn of the loop leaves together.
     setImmediate(() => {
       this.#flushScheduled = false;
-      this.flush();
+      this.#flush();
     });
   }
 
-  /** Write now what the socket takes. To be called when it has drained. */
-  flush(): void {
-    // While the socket has not taken the last batch, everything waits here.
-    if (this.#stopped || this.#socket.writableNeedDrain) return;
+  /** Write now, unless the socket has not taken the last batch: then everything waits here. */
+  #flush(): void {
+    if (this.#stopped || this.#isWriting) return;
     if (this.hasControl || this.#sending.size > 0) {
       const out = this.#control;
       this.#control = [];
@@ -176,12 +177,19 @@ export class Outbox {
       const served = this.#fillFromStreams(out);
       // A stream that came to its end may have ended the connection with it.
       if (this.#isStopped()) return;
-      writeTogether(this.#socket, out);
+      this.#isWriting = writeTogether(this.#socket, out, this.#written) !== "taken";
       for (const stream of served) stream.notifySent();
       if (this.#windowBytes > 0 && this.#sending.size > 0) this.schedule();
     }
     this.#owner.flushed();
   }
+
+  readonly #written = (error?: Error | null): void => {
+    // After a failure the socket's end follows.
+    if (error instanceof Error) return;
+    this.#isWriting = false;
+    this.#flush();
+  };
 
   /** Write nothing more; what waits is dropped. */
   stop(): void {

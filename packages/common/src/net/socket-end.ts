@@ -1,5 +1,4 @@
 import type { Socket } from "node:net";
-import { TLSSocket } from "node:tls";
 import type { CancelTimer, Clock } from "../clock.ts";
 import { PIECE_BYTES } from "../piece-bytes.ts";
 import { recycledMemory } from "../recycled-memory.ts";
@@ -18,7 +17,7 @@ export interface SocketEndHandler {
    */
   ended(): void;
 
-  /** The system has taken so many bytes of what was written. */
+  /** The system has taken so many bytes of what was written; also from within {@link SocketEnd.write}. */
   taken(bytes: number): void;
 
   /**
@@ -136,7 +135,7 @@ export class SocketEnd {
 
   /** Queue bytes for the peer. The caller leaves them alone from now on. */
   write(piece: Buffer): void {
-    if (this.#state !== "open" || this.#isFinishing) return;
+    if (this.#state !== "open" || this.#isFinishing || piece.length === 0) return;
     this.#queuedBytes += piece.length;
     this.#queue.push(piece);
     if (piece.length < GATHER_FROM_BYTES || this.#queuedBytes >= this.#batchBytes) {
@@ -236,12 +235,8 @@ export class SocketEnd {
     }
     // After a failure "close" follows; until then there is nothing to tell.
     if (error instanceof Error || this.#state === "closed") return;
+    this.#took(takenBytes);
     this.#flush();
-    if (this.queuedBytes === 0) {
-      if (this.#state === "resetting") this.#resetSoon();
-      else if (this.#state === "closing" || this.#isFinishing) this.#socket.end();
-    }
-    this.#handler.taken(takenBytes);
   };
 
   readonly #flushScheduled = (): void => {
@@ -249,33 +244,48 @@ export class SocketEnd {
     this.#flush();
   };
 
-  /** Hand the next batch to the socket, once it has taken the last one. */
+  /** Hand the next batches to the socket once it has taken the last one, until one is not taken at once. */
   #flush(): void {
-    const first = this.#queue[0];
-    if (this.#inFlightBytes > 0 || first === undefined) return;
-    if (first.length > this.#batchBytes) {
-      this.#queue[0] = first.subarray(this.#batchBytes);
-      this.#give([first.subarray(0, this.#batchBytes)], this.#batchBytes);
-      return;
+    while (this.#inFlightBytes === 0 && this.#queue.length > 0) {
+      const batch = this.#nextBatch();
+      let bytes = 0;
+      for (const piece of batch) bytes += piece.length;
+      this.#queuedBytes -= bytes;
+      this.#inFlightBytes = bytes;
+      const outcome = writeTogether(this.#socket, batch, this.#written);
+      this.#waitsSinceMs = outcome === "waits" ? this.#clock.now() : undefined;
+      if (outcome !== "taken") return;
+      this.#inFlightBytes = 0;
+      this.#took(bytes);
+    }
+  }
+
+  /** The socket has taken a batch. */
+  #took(bytes: number): void {
+    if (this.queuedBytes === 0) {
+      if (this.#state === "resetting") this.#resetSoon();
+      else if (this.#state === "closing" || this.#isFinishing) this.#socket.end();
+    }
+    this.#handler.taken(bytes);
+  }
+
+  #nextBatch(): readonly Buffer[] {
+    const queue = this.#queue;
+    const [first] = queue;
+    if (first !== undefined && first.length > this.#batchBytes) {
+      queue[0] = first.subarray(this.#batchBytes);
+      return [first.subarray(0, this.#batchBytes)];
     }
     let count = 0;
     let bytes = 0;
-    for (const piece of this.#queue) {
-      if (count > 0 && bytes + piece.length > this.#batchBytes) break;
+    for (const piece of queue) {
       bytes += piece.length;
+      if (count > 0 && bytes > this.#batchBytes) break;
       count++;
     }
-    const batch = count === this.#queue.length ? this.#queue : this.#queue.splice(0, count);
-    if (batch === this.#queue) this.#queue = [];
-    this.#give(batch, bytes);
-  }
-
-  #give(batch: readonly Buffer[], bytes: number): void {
-    this.#queuedBytes -= bytes;
-    this.#inFlightBytes = bytes;
-    writeTogether(this.#socket, batch, this.#written);
-    const isWaiting = this.#socket.writableLength > 0 && !(this.#socket instanceof TLSSocket);
-    this.#waitsSinceMs = isWaiting ? this.#clock.now() : undefined;
+    if (count < queue.length) return queue.splice(0, count);
+    this.#queue = [];
+    return queue;
   }
 
   /** Everything has left, the end included: the peer has a while to finish as well. */

@@ -1,6 +1,8 @@
 import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
 import { recycledMemory } from "../recycled-memory.ts";
+import { writeDirectly } from "./direct-write.ts";
+import type { Written } from "./direct-write.ts";
 
 /** Buffers below this are copied together before they are written: cheaper than one more buffer. */
 const COALESCE_BELOW_BYTES = 2 * 1024;
@@ -17,20 +19,30 @@ export const MAX_KEPT_BATCHES = 2;
 const keptBatches: Buffer[] = [];
 
 /**
+ * What became of a write: the system has `taken` all of it at once; some of it `waits` for room there; or that
+ * is `unknown`, because TLS or what the socket had waiting is in between.
+ */
+export type WriteOutcome = "taken" | "waits" | "unknown";
+
+/**
  * Write `buffers` to a socket as one, so that the system or TLS gets them in one
  * call. The caller leaves them alone from now on; what of them is `recycledMemory` is released once
  * it has left.
  *
- * @param written - As the callback of `Socket.write`: the system has taken all, or never will. Not
- * called where there is nothing to write.
+ * @param written - Called later, unless the outcome is `taken`: when the system has taken all, or when it
+ * never will. Without it, all goes through the socket's stream, whose back-pressure then says when to stop.
  */
 export function writeTogether(
   socket: Socket,
   buffers: readonly Buffer[],
-  written?: (error?: Error | null) => void,
-): void {
-  if (buffers.length > 1 && socket instanceof TLSSocket) writeBatch(socket, buffers, written);
-  else writeVector(socket, buffers, written);
+  written?: Written,
+): WriteOutcome {
+  if (buffers.length === 0) return "taken";
+  if (buffers.length > 1 && socket instanceof TLSSocket) {
+    writeBatch(socket, buffers, written);
+    return "unknown";
+  }
+  return writeVector(socket, buffers, written);
 }
 
 /**
@@ -40,7 +52,7 @@ export function writeTogether(
 function writeBatch(
   socket: TLSSocket,
   buffers: readonly Buffer[],
-  written: ((error?: Error | null) => void) | undefined,
+  written: Written | undefined,
 ): void {
   let bytes = 0;
   for (const buffer of buffers) bytes += buffer.length;
@@ -65,24 +77,31 @@ function writeBatch(
 function writeVector(
   socket: Socket,
   buffers: readonly Buffer[],
-  written: ((error?: Error | null) => void) | undefined,
-): void {
-  const pieces = buffers.length > 1 ? joined(buffers) : [...buffers];
-  const last = pieces.pop();
-  if (last === undefined) return;
-  const lastWritten = (error?: Error | null) => {
+  written: Written | undefined,
+): WriteOutcome {
+  const pieces = buffers.length > 1 ? joined(buffers) : buffers;
+  const release = () => {
+    for (const buffer of buffers) recycledMemory.release(buffer);
+  };
+  const allWritten = (error?: Error | null) => {
     // What failed may still be under way; the garbage collector knows better.
-    if (!(error instanceof Error)) for (const buffer of buffers) recycledMemory.release(buffer);
+    if (!(error instanceof Error)) release();
     written?.(error);
   };
-  if (pieces.length === 0) {
-    socket.write(last, lastWritten);
-    return;
+  const outcome = written === undefined ? undefined : writeDirectly(socket, pieces, allWritten);
+  if (outcome === "taken") release();
+  if (outcome !== undefined) return outcome;
+  writeToStream(socket, pieces, allWritten);
+  return "unknown";
+}
+
+function writeToStream(socket: Socket, pieces: readonly Buffer[], written: Written): void {
+  const last = pieces.length - 1;
+  if (last > 0) socket.cork();
+  for (const [index, piece] of pieces.entries()) {
+    socket.write(piece, index === last ? written : undefined);
   }
-  socket.cork();
-  for (const piece of pieces) socket.write(piece);
-  socket.write(last, lastWritten);
-  socket.uncork();
+  if (last > 0) socket.uncork();
 }
 
 /** Fewer buffers with the same bytes: small ones are copied, and neighbours in memory need no copy. */

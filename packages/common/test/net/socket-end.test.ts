@@ -130,13 +130,15 @@ describe("a socket end's writing", () => {
   ] as const) {
     it(`gives a ${reader} reader ${mostBytes / KIB} KiB at a time at most, and tells when it has them`, async (t) => {
       const { near, far } = await socketPair(t);
+      // Asked when a batch has to wait, and when it has been taken.
       const clock = new ManualClock();
+      t.mock.method(clock, "now", () => (nowMs += takeMs));
+      let nowMs = 0;
       const recorded = record(near, clock);
       const { end } = recorded;
       const taken: number[] = [];
       recorded.onTaken = () => {
         taken.push(recorded.takenBytes() - taken.reduce((sum, bytes) => sum + bytes, 0));
-        clock.advance(takeMs);
       };
       far.pause();
       writeAll(end, 20 * MIB, PIECE_BYTES);
