@@ -17,23 +17,29 @@ export interface ReservedPorts {
 const FIRST_PORT = 20_000;
 const LAST_PORT = 31_999;
 
+/** Blocks are the same for everyone, or those of different callers would overlap unseen. */
+const BLOCK_SIZE = 32;
+const MAX_PORTS = BLOCK_SIZE - 1;
+
 /**
  * Reserve ports on loopback that nobody listens on: a block of neighbours, with a listener on the
  * one before them for as long as they are reserved. Other demos find it, and leave the block alone.
+ *
+ * @param count - 31 at most.
  */
 export async function reservePorts(count: number, random: Random): Promise<ReservedPorts> {
-  const blockSize = count + 1;
-  const blockCount = Math.floor((LAST_PORT - FIRST_PORT + 1) / blockSize);
+  if (count > MAX_PORTS) throw new RangeError(`${count} ports, where a block has ${MAX_PORTS}`);
+  const blockCount = Math.floor((LAST_PORT - FIRST_PORT + 1) / BLOCK_SIZE);
   const start = Math.floor(random.fraction() * blockCount);
   for (let i = 0; i < blockCount; i++) {
-    const lockPort = FIRST_PORT + ((start + i) % blockCount) * blockSize;
+    const lockPort = FIRST_PORT + ((start + i) % blockCount) * BLOCK_SIZE;
     const lock = await tryToListen(lockPort);
     if (lock === undefined) continue;
     const ports = Array.from({ length: count }, (_, offset) => lockPort + 1 + offset);
     if (await areFree(ports)) return { ports, release: () => lock.close() };
     lock.close();
   }
-  throw new Error(`no ${blockSize} free ports in a row from ${FIRST_PORT} to ${LAST_PORT}`);
+  throw new Error(`no ${count} free ports in a row from ${FIRST_PORT} to ${LAST_PORT}`);
 }
 
 async function areFree(ports: readonly number[]): Promise<boolean> {

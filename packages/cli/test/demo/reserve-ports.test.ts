@@ -22,6 +22,18 @@ describe("reservePorts", () => {
     for (const port of ports) assert.ok(port > 1_024 && port < 49_152);
   });
 
+  it("keeps callers apart who want different numbers of ports", async (t) => {
+    const ports: number[] = [];
+    for (const count of [5, 1, 31, 2, 5, 1]) {
+      const reserved = await reservePorts(count, startingAt(0.75));
+      t.after(reserved.release);
+      assert.equal(reserved.ports.length, count);
+      ports.push(...reserved.ports);
+    }
+    assert.equal(new Set(ports).size, ports.length);
+    await assert.rejects(reservePorts(32, systemRandom), /^RangeError: 32 ports, /);
+  });
+
   it("passes over ports on which somebody listens", async (t) => {
     const before = await reservePorts(5, startingAt(0.25));
     before.release();
