@@ -72,7 +72,7 @@ export class ServerConnection {
 
   async #connect(options: ClientOptions, clock: Clock): Promise<Http2Connection> {
     const socket = await connectToServer(options, clock, this.#attempt.signal);
-    this.#http2 = new Http2Connection(socket, "client", LIMITS, clock, {
+    const handler = {
       request: () => {
         throw new Error("a server cannot open streams");
       },
@@ -82,7 +82,9 @@ export class ServerConnection {
       closed: () => {
         this.#over();
       },
-    });
+    };
+    // The reader may keep what it gets for as long as it likes.
+    this.#http2 = new Http2Connection(socket, "client", LIMITS, clock, handler, "owned");
     // Given up in the moment in which it was connected.
     if (this.#attempt.signal.aborted) this.#http2.destroy();
     return this.#http2;

@@ -292,6 +292,29 @@ describe("a connection through a gRPC frontend", () => {
     await once(connection, "finish");
   });
 
+  for (const transport of ["unix", "tls"] as const) {
+    it(`hands out what its reader may keep, be it small or large, over ${transport}`, async (t) => {
+      const all = await setup(t, { transport });
+      const { connection, stream } = await dialed(all);
+      const kept: Buffer[] = [];
+      connection.on("data", (piece: Buffer) => kept.push(piece));
+      const sent = Array.from({ length: 200 }, (_, index) =>
+        Buffer.alloc(index % 3 === 0 ? 50 : 20_000, index),
+      );
+      for (const bytes of sent) {
+        stream.send(packets.data(1, bytes));
+        if (bytes.length === 50) await new Promise((resolve) => setImmediate(resolve));
+      }
+      stream.send(packets.closed(1));
+      await once(connection, "end");
+      assert.equal(Buffer.compare(Buffer.concat(kept), Buffer.concat(sent)), 0);
+      // A small one does not hold what was read around it.
+      for (const { length, buffer } of kept)
+        if (length <= 50) assert.ok(buffer.byteLength <= 8_192);
+      await assertNothingLeft(all);
+    });
+  }
+
   it("that is destroyed is closed for the server, unread bytes or not", async (t) => {
     const all = await setup(t);
     const { connection, stream } = await dialed(all);

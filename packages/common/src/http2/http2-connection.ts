@@ -34,12 +34,17 @@ export class Http2Connection implements StreamHost, OutboxOwner {
   #lastHeardMs: number;
   #closed = false;
 
+  /**
+   * @param reading - `owned`: whoever gets bytes of a stream may keep them, as parts of what the socket
+   * allocates for each read; otherwise they are valid during the call only, and nothing is allocated.
+   */
   constructor(
     socket: Socket,
     side: "client" | "server",
     limits: Http2Limits,
     clock: Clock,
     handler: Http2ConnectionHandler,
+    reading: "borrowed" | "owned" = "borrowed",
   ) {
     this.#socket = socket;
     this.#clock = clock;
@@ -50,9 +55,11 @@ export class Http2Connection implements StreamHost, OutboxOwner {
     this.#inbox = new Inbox(side, limits, this.#streams, this.#outbox, handler);
     for (const frame of prefaceFrames(side, limits)) this.#outbox.sendControl(frame);
 
-    readBorrowed(socket, clock, (chunk) => {
+    const read = (chunk: Buffer) => {
       this.#read(chunk);
-    });
+    };
+    if (reading === "owned") socket.on("data", read);
+    else readBorrowed(socket, clock, read);
     socket.on("end", () => {
       this.#finish(undefined);
     });

@@ -18,8 +18,9 @@ export interface Http2StreamHandler {
   headers(headers: HeaderList, endStream: boolean): void;
 
   /**
-   * The next bytes of the body, which are valid during the call only. The owner calls
-   * `Http2Stream.consumed` for them, now or later: until then they count against the window.
+   * The next bytes of the body, which are valid during the call only, unless the connection reads what it
+   * owns. The owner calls `Http2Stream.consumed` for them, now or later: until then they count against
+   * the window.
    */
   data(piece: Buffer): void;
 
