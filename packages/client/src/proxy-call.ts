@@ -39,7 +39,7 @@ const LEAVE_TIMEOUT_MS = 10_000;
  * Smaller pieces are copied: a reader that keeps one would keep the 64 KiB around it, of which it may be a
  * small part. Larger ones are handed on as they were read: 15 % less CPU for whoever downloads much.
  */
-const MIN_UNCOPIED_BYTES = 4 * 1024;
+const MIN_UNCOPIED_BYTES = 8 * 1024;
 
 /**
  * One `Proxy` call: the dial, then the connection that it becomes.

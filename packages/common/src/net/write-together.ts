@@ -96,12 +96,17 @@ function writeVector(
 }
 
 function writeToStream(socket: Socket, pieces: readonly Buffer[], written: Written): void {
+  const [first] = pieces;
+  if (first !== undefined && pieces.length === 1) {
+    socket.write(first, written);
+    return;
+  }
   const last = pieces.length - 1;
-  if (last > 0) socket.cork();
+  socket.cork();
   for (const [index, piece] of pieces.entries()) {
     socket.write(piece, index === last ? written : undefined);
   }
-  if (last > 0) socket.uncork();
+  socket.uncork();
 }
 
 /** Fewer buffers with the same bytes: small ones are copied, and neighbours in memory need no copy. */
