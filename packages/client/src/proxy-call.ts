@@ -1,3 +1,4 @@
+import { markAsUntransferable } from "node:worker_threads";
 import {
   FRONTEND_EXTENSIONS,
   GrpcCode,
@@ -34,12 +35,6 @@ export interface ProxyCallOwner {
  * written last is sent meanwhile, so this also bounds how slowly an endpoint may take it.
  */
 const LEAVE_TIMEOUT_MS = 10_000;
-
-/**
- * Smaller pieces are copied: a reader that keeps one would keep the 64 KiB around it, of which it may be a
- * small part. Larger ones are handed on as they were read: 15 % less CPU for whoever downloads much.
- */
-const MIN_UNCOPIED_BYTES = 8 * 1024;
 
 /**
  * One `Proxy` call: the dial, then the connection that it becomes.
@@ -168,7 +163,7 @@ export class ProxyCall implements GrpcClientHandler, StreamCarrier {
 
   data(connectionId: ConnectionId, piece: Buffer): void {
     if (this.#state !== "open" || connectionId !== this.#connectionId) return;
-    this.#stream?.receive(piece.length < MIN_UNCOPIED_BYTES ? Buffer.from(piece) : piece);
+    this.#stream?.receive(readersOwn(piece));
   }
 
   sent(): void {
@@ -219,4 +214,15 @@ export class ProxyCall implements GrpcClientHandler, StreamCarrier {
   #cut(reason: string): void {
     this.#carrier?.abort({ code: GrpcCode.CANCELLED, message: reason });
   }
+}
+
+/**
+ * A piece that its reader may keep and pass on. One that is most of what was read with it is handed on as it
+ * is, 15 % less CPU for whoever downloads much; the rest of that read may be another connection's, so it is not to be
+ * moved to another thread, nor to be held by a small part.
+ */
+function readersOwn(piece: Buffer): Buffer {
+  if (piece.length * 2 < piece.buffer.byteLength) return Buffer.from(piece);
+  markAsUntransferable(piece.buffer);
+  return piece;
 }

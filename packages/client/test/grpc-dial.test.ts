@@ -297,7 +297,18 @@ describe("a connection through a gRPC frontend", () => {
       const all = await setup(t, { transport });
       const { connection, stream } = await dialed(all);
       const kept: Buffer[] = [];
-      connection.on("data", (piece: Buffer) => kept.push(piece));
+      connection.on("data", (piece: Buffer) => {
+        // No piece holds much of what was read around it, but for Node's pool of 8 KiB.
+        assert.ok(piece.buffer.byteLength <= Math.max(2 * piece.length, 8_192));
+        const isMoved = kept.length % 2 === 0;
+        kept.push(isMoved ? Buffer.from(piece) : piece);
+        if (!isMoved) return;
+        try {
+          structuredClone(piece, { transfer: [piece.buffer as ArrayBuffer] });
+        } catch {
+          // Newer versions of Node refuse to move what others have a part of.
+        }
+      });
       const sent = Array.from({ length: 200 }, (_, index) =>
         Buffer.alloc(index % 3 === 0 ? 50 : 20_000, index),
       );
@@ -308,9 +319,6 @@ describe("a connection through a gRPC frontend", () => {
       stream.send(packets.closed(1));
       await once(connection, "end");
       assert.equal(Buffer.compare(Buffer.concat(kept), Buffer.concat(sent)), 0);
-      // A small one does not hold what was read around it.
-      for (const { length, buffer } of kept)
-        if (length <= 50) assert.ok(buffer.byteLength <= 8_192);
       await assertNothingLeft(all);
     });
   }

@@ -9,7 +9,7 @@ export interface FrameHandler {
   /** A DATA frame begins; `flowBytes` (padding included) count against the windows. */
   dataBegin(streamId: number, flowBytes: number): void;
 
-  /** The next bytes of the DATA frame, padding left out. Valid during the call only. */
+  /** The next bytes of the DATA frame, padding left out. Valid for as long as what was pushed. */
   data(piece: Buffer): void;
 
   /** The DATA frame is complete. */

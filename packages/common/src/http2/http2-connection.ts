@@ -32,6 +32,7 @@ export class Http2Connection implements StreamHost, OutboxOwner {
   readonly #streams: StreamTable;
   readonly #inbox: Inbox;
   #lastHeardMs: number;
+  #isLingering = false;
   #closed = false;
 
   /**
@@ -135,7 +136,8 @@ export class Http2Connection implements StreamHost, OutboxOwner {
   abort(code: number, reason: string): void {
     if (this.#closed) return;
     this.#outbox.sendLast(goawayFrame(this.#streams.lastPeerId, code, reason));
-    this.#endSocket();
+    this.#boundLinger();
+    this.#socket.end();
     this.#finish(code === Http2ErrorCode.NO_ERROR ? undefined : new Http2Error(code, reason));
   }
 
@@ -180,15 +182,17 @@ export class Http2Connection implements StreamHost, OutboxOwner {
   // Ending
 
   #endIfDone(): void {
-    if (this.#closed || !this.#streams.isLeaving) return;
-    if (this.#streams.size > 0 || this.#outbox.hasControl) return;
-    this.#endSocket();
+    if (this.#closed || !this.#streams.isLeaving || this.#streams.size > 0) return;
+    this.#boundLinger();
+    if (this.#outbox.hasControl) return;
+    this.#socket.end();
     this.#finish(undefined);
   }
 
   /** Let the last bytes leave before the socket goes, but not for ever. */
-  #endSocket(): void {
-    this.#socket.end();
+  #boundLinger(): void {
+    if (this.#isLingering) return;
+    this.#isLingering = true;
     const cancel = this.#clock.schedule(LINGER_MS, () => {
       this.#socket.destroy();
     });

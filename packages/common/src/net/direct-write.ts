@@ -8,7 +8,7 @@ interface WriteHandle {
   /** Both return 0, or the negated error number. */
   writeBuffer(request: WriteRequest, buffer: Buffer): number;
   writev(request: WriteRequest, buffers: readonly Buffer[], areAllBuffers: true): number;
-  /** Which libuv's streams have, and what is on top of them has not. */
+  /** Which libuv's streams have; and TLS, which has to be told by its class. */
   readonly writeQueueSize: number;
 }
 
@@ -92,12 +92,15 @@ function directHandle(socket: Socket): WriteHandle | undefined {
   return typeof handle?.writeQueueSize === "number" ? (handle as WriteHandle) : undefined;
 }
 
-/** Finds what Node makes requests with by what it hands to a handle that is ours. */
+/**
+ * Finds what Node makes requests with by what it hands to a handle that is ours; `undefined` where a version
+ * of Node does not, or where its requests do not tell whether they are used.
+ */
 function findRequest(): (new () => WriteRequest) | undefined {
-  let request: object | undefined;
+  let made: object | undefined;
   const handle = {
-    writeBuffer(made: object) {
-      request = made;
+    writeBuffer(request: object) {
+      made = request;
       return 0;
     },
     readStart: () => 0,
@@ -105,13 +108,15 @@ function findRequest(): (new () => WriteRequest) | undefined {
       closed();
     },
   };
-  const options: SocketConstructorOpts & { handle: object } = { handle };
-  const socket = new Socket(options);
-  socket.on("error", () => undefined);
-  socket.write(Buffer.alloc(1));
-  socket.destroy();
-  const make: unknown = request?.constructor;
-  return typeof make === "function" && make !== Object
-    ? (make as new () => WriteRequest)
-    : undefined;
+  try {
+    const options: SocketConstructorOpts & { handle: object } = { handle };
+    const socket = new Socket(options);
+    socket.on("error", () => undefined);
+    socket.write(Buffer.alloc(1));
+    socket.destroy();
+    const make = made?.constructor as (new () => WriteRequest) | undefined;
+    return make !== undefined && new make().getAsyncId() === NOT_USED ? make : undefined;
+  } catch {
+    return undefined;
+  }
 }

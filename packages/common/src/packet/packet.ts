@@ -103,8 +103,8 @@ export interface PacketHandler {
   control(packet: ControlPacket): void;
 
   /**
-   * The next bytes of a connection. One DATA packet may arrive as several pieces, each valid during
-   * the call only; an empty DATA packet arrives as nothing at all.
+   * The next bytes of a connection. One DATA packet may arrive as several pieces, each valid for as long
+   * as what was pushed; an empty DATA packet arrives as nothing at all.
    *
    * @param first - Whether this piece begins a packet.
    */

@@ -168,6 +168,22 @@ describe("close()", () => {
     assert.equal(peer.socket.writableFinished, true);
   });
 
+  it("gives a peer five seconds to take what is in front of the GOAWAY", async (t) => {
+    const { peer, connection, events, clock } = await openClient(t);
+    peer.socket.stall();
+    connection.ping();
+    await peer.settled();
+    connection.close();
+    await peer.settled();
+    clock.advance(4_999);
+    await peer.settled();
+    assert.deepEqual([peer.socket.destroyed, events], [false, []]);
+    clock.advance(1);
+    await peer.settled();
+    assert.deepEqual([peer.socket.destroyed, events], [true, ["closed: in order"]]);
+    assert.equal(clock.pendingTimers, 0);
+  });
+
   it("gives a peer that keeps its end open five seconds", async (t) => {
     const { peer, connection, clock } = await openClient(t);
     connection.close();
