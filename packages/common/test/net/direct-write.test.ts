@@ -40,11 +40,11 @@ function untold(): void {
   assert.fail("nothing was to be written");
 }
 
-/** Write until there is no room; returns how many bytes wait for it. */
-function fill(socket: Socket, written: (error?: Error | null) => void = () => undefined): number {
+/** Write until there is no room. */
+function fill(socket: Socket, written: (error?: Error | null) => void = () => undefined): void {
   const buffer = Buffer.alloc(MIB);
   for (let count = 0; count < 100; count++) {
-    if (writeDirectly(socket, [buffer], written) === "waits") return buffer.length;
+    if (writeDirectly(socket, [buffer], written) === "waits") return;
   }
   throw new Error("the system takes everything");
 }
