@@ -8,12 +8,12 @@ const MIB = 1024 * KIB;
 /**
  * HTTP/2 towards servers. The stream's window is what an upstream peer may have under way: 16 MiB carry
  * 300 MB/s over 50 ms. Ours are given more, because credit bounds them. Frames hold a whole DATA
- * packet of 64 KiB, the largest that PROTOCOL.md has, with its head.
+ * packet of 126 KiB, the largest that PROTOCOL.md has, with its head.
  */
 export const SERVER_HTTP2: Http2Limits = {
   streamWindowBytes: 16 * MIB,
   connectionWindowBytes: 64 * MIB,
-  maxFrameBytes: 65 * KIB,
+  maxFrameBytes: 128 * KIB,
   maxStreams: 1,
   maxHeaderListBytes: 64 * KIB,
   writeHighWaterBytes: 256 * KIB,

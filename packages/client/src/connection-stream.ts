@@ -1,5 +1,5 @@
 import { Duplex } from "node:stream";
-import { PIECE_BYTES, recycledMemory } from "@reachback/common";
+import { UPSTREAM_PIECE_BYTES, recycledMemory } from "@reachback/common";
 import type { Clock } from "@reachback/common";
 import { IdleTimer } from "./idle-timer.ts";
 
@@ -21,10 +21,10 @@ export interface StreamCarrier {
 }
 
 /**
- * Largest piece that is sent as one; nothing waits long behind it. Two of them go into one packet, which is one
- * frame and one turn of the tunnel, and the rest of a write into one with what is written next.
+ * Largest piece that is sent as one; nothing waits long behind it. Four of them go into one packet of a tunnel, which is one
+ * frame and one turn, and the rest of a write into one with what is written next.
  */
-const MAX_PAYLOAD_BYTES = PIECE_BYTES / 2;
+const MAX_PAYLOAD_BYTES = UPSTREAM_PIECE_BYTES / 2;
 
 /** The first byte that a TLS client sends: a record of type handshake (RFC 8446 section 5.1). */
 const TLS_HANDSHAKE = 0x16;

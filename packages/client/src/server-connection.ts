@@ -9,7 +9,7 @@ const KIB = 1024;
 const LIMITS: Http2Limits = {
   streamWindowBytes: 1024 * KIB,
   connectionWindowBytes: 16 * 1024 * KIB,
-  maxFrameBytes: 65 * KIB,
+  maxFrameBytes: 128 * KIB,
   maxStreams: 1,
   maxHeaderListBytes: 64 * KIB,
   writeHighWaterBytes: 256 * KIB,

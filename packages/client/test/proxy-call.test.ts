@@ -79,6 +79,10 @@ class ScriptedCall implements Carrier {
     // There is none.
   }
 
+  joinUpTo(): void {
+    // Nothing waits to be joined.
+  }
+
   pauseReading(): void {
     this.isPaused = true;
   }

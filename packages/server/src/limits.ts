@@ -9,13 +9,13 @@ const MIB = 1024 * KIB;
 /**
  * HTTP/2 towards agents. The stream's window is what an upstream peer may have under way: 16 MiB carry
  * 300 MB/s over 50 ms. Ours are given more, because credit bounds them. Frames hold a whole DATA
- * packet of 64 KiB, the largest that PROTOCOL.md has, with its head. Nine pieces may wait: with four, the
- * sources of eight connections stop and go on all the time, a twentieth more CPU for uploads.
+ * packet of 126 KiB, the largest that PROTOCOL.md has, with its head. Four pieces and a half may wait: with two,
+ * the sources of eight connections stop and go on all the time, a twentieth more CPU for uploads.
  */
 export const AGENT_HTTP2: Http2Limits = {
   streamWindowBytes: 16 * MIB,
   connectionWindowBytes: 64 * MIB,
-  maxFrameBytes: 65 * KIB,
+  maxFrameBytes: 128 * KIB,
   maxStreams: 100,
   maxHeaderListBytes: 64 * KIB,
   writeHighWaterBytes: 576 * KIB,
@@ -25,7 +25,7 @@ export const AGENT_HTTP2: Http2Limits = {
 export const FRONTEND_HTTP2: Http2Limits = {
   streamWindowBytes: 1 * MIB,
   connectionWindowBytes: 16 * MIB,
-  maxFrameBytes: 65 * KIB,
+  maxFrameBytes: 128 * KIB,
   maxStreams: 16_384,
   maxHeaderListBytes: 64 * KIB,
   writeHighWaterBytes: 256 * KIB,

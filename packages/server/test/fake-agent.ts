@@ -49,6 +49,10 @@ export class FakeCarrier implements ServerCarrier {
     // There is none.
   }
 
+  joinUpTo(): void {
+    // Nothing waits to be joined.
+  }
+
   pauseReading(): void {
     this.isReading = false;
   }

@@ -27,6 +27,10 @@ export class FakeCarrier implements Carrier {
     // There is none.
   }
 
+  joinUpTo(): void {
+    // Nothing waits to be joined.
+  }
+
   pauseReading(): void {
     this.isReadingPaused = true;
   }

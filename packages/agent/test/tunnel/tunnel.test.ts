@@ -528,12 +528,12 @@ describe("a tunnel that takes no more", () => {
       for (let turn = 0; turn < 20; turn++) await nextTurn();
     }
     const heldBytes = carrier.payloads.reduce((sum, { length }) => sum + length, 0);
-    assert.ok(heldBytes <= 2 * 64 * KIB, `${heldBytes} bytes were read`);
+    assert.ok(heldBytes <= 2 * 126 * KIB, `${heldBytes} bytes were read`);
     carrier.hasRoom = true;
     tunnel.drained();
     const total = () => carrier.payloads.reduce((sum, { length }) => sum + length, 0);
     await until(() => total() === 16 * MIB);
-    assert.ok(carrier.payloads.every(({ length }) => length > 0 && length <= 64 * KIB));
+    assert.ok(carrier.payloads.every(({ length }) => length > 0 && length <= 126 * KIB));
     silent.socket.write("hello");
     await until(() => total() === 16 * MIB + 5);
   });

@@ -57,6 +57,9 @@ export interface Carrier {
   /** Let the peer have so many bytes more under way than at first, for good. */
   growWindow(bytes: number): void;
 
+  /** Let {@link sendData} join packets of so many bytes at most; at first, what is fine for upstream peers. */
+  joinUpTo(bytes: number): void;
+
   /** Finish in an orderly way, behind everything sent. Idempotent. */
   end(): void;
 

@@ -8,7 +8,7 @@ import { PacketDecoder } from "../packet/packet-decoder.ts";
 import { encodeControl, encodeDataHead } from "../packet/packet-encoder.ts";
 import { PacketType } from "../packet/packet.ts";
 import type { ConnectionId, ControlPacket, PacketCounter } from "../packet/packet.ts";
-import { PIECE_BYTES } from "../piece-bytes.ts";
+import { UPSTREAM_PIECE_BYTES } from "../piece-bytes.ts";
 import type { Carrier, CarrierCounters, CarrierHandler } from "./carrier.ts";
 
 /**
@@ -32,6 +32,7 @@ export abstract class GrpcCarrier implements Carrier, Http2StreamHandler {
   readonly #sent: PacketCounter;
   readonly #reader: GrpcMessageReader;
   #stream: Http2Stream | undefined;
+  #maxJoinedBytes = UPSTREAM_PIECE_BYTES;
   /** While that may still wait to be sent. */
   #lastData: LastData | undefined;
   #closed = false;
@@ -86,6 +87,10 @@ export abstract class GrpcCarrier implements Carrier, Http2StreamHandler {
 
   growWindow(bytes: number): void {
     this.#stream?.growReceiveWindow(bytes);
+  }
+
+  joinUpTo(bytes: number): void {
+    this.#maxJoinedBytes = bytes;
   }
 
   abstract end(): void;
@@ -153,7 +158,7 @@ export abstract class GrpcCarrier implements Carrier, Http2StreamHandler {
     const last = this.#lastData;
     if (last?.connectionId !== connectionId) return false;
     const payloadBytes = last.payloadBytes + moreBytes;
-    if (payloadBytes < MIN_JOINED_BYTES || payloadBytes > PIECE_BYTES) return false;
+    if (payloadBytes < MIN_JOINED_BYTES || payloadBytes > this.#maxJoinedBytes) return false;
     const head = encodeDataHead(connectionId, payloadBytes);
     if (!stream.replaceWritten(last.head, last.pieceCount, head)) return false;
     last.head = head;

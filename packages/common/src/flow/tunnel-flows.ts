@@ -1,5 +1,6 @@
 import type { Clock } from "../clock.ts";
 import type { ConnectionId, ControlPacket } from "../packet/packet.ts";
+import { PIECE_BYTES, UPSTREAM_PIECE_BYTES } from "../piece-bytes.ts";
 import { Flow } from "./flow.ts";
 import type { FlowLimits, FlowOwner, FlowTunnel } from "./flow.ts";
 import { RoundRobin } from "./round-robin.ts";
@@ -10,6 +11,7 @@ export interface FlowCarrier {
   send(packet: ControlPacket): void;
   sendData(connectionId: ConnectionId, payload: Buffer): boolean;
   growWindow(bytes: number): void;
+  joinUpTo(bytes: number): void;
   pauseReading(): void;
   resumeReading(): void;
 }
@@ -62,7 +64,9 @@ export class TunnelFlows implements FlowTunnel {
     this.limits = limits;
     this.clock = clock;
     this.budget = new WindowBudget(limits.tunnelWindowBytes, processBudget);
-    if (hasCredit) carrier.growWindow(CREDIT_WINDOW_BYTES);
+    if (!hasCredit) return;
+    carrier.growWindow(CREDIT_WINDOW_BYTES);
+    carrier.joinUpTo(PIECE_BYTES);
   }
 
   /** Whether the peer has to wait for a flow that is full. */
@@ -102,7 +106,11 @@ export class TunnelFlows implements FlowTunnel {
   }
 
   sendData(connectionId: ConnectionId, payload: Buffer): void {
-    this.#hasRoom = this.#carrier.sendData(connectionId, payload);
+    const maxBytes = this.hasCredit ? PIECE_BYTES : UPSTREAM_PIECE_BYTES;
+    for (let at = 0; at < payload.length; at += maxBytes) {
+      const packet = payload.length > maxBytes ? payload.subarray(at, at + maxBytes) : payload;
+      this.#hasRoom = this.#carrier.sendData(connectionId, packet);
+    }
   }
 
   wantsToSend(flow: Flow): void {

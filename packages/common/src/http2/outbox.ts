@@ -54,9 +54,9 @@ const MAX_BATCH_BYTES = 256 * 1024;
 
 /**
  * The same over TCP: two segments of the kernel's, see {@link PIECE_BYTES}. Where TCP is paced, larger ones cost
- * a seventh more CPU; where it is not, one at a time costs a tenth more with eight connections.
+ * a seventh more CPU; where it is not, one segment at a time costs a tenth more with eight connections.
  */
-const MAX_TCP_BATCH_BYTES = 2 * MAX_SENT_FRAME_BYTES;
+const MAX_TCP_BATCH_BYTES = MAX_SENT_FRAME_BYTES;
 
 /**
  * Control frames that may wait for a peer that does not read. A peer that makes us owe it more

@@ -11,6 +11,9 @@ import { isTcp } from "./is-tcp.ts";
 const READ_BYTES = PIECE_BYTES;
 const LONG_READ_BYTES = PIECE_BYTES * Math.floor(BLOCK_BYTES / PIECE_BYTES);
 
+/** A read of this size is likely to be followed by as much. */
+const LARGE_READ_BYTES = READ_BYTES / 2;
+
 /** What TLS hands out at once: the largest record's content. */
 const TLS_READ_BYTES = SLOT_BYTES;
 
@@ -109,9 +112,9 @@ function readInto(socket: Socket, buffer: Buffer): boolean {
 }
 
 /**
- * After a read that fills the buffer more is likely to follow, for which a block is worth its while. Of
- * TCP up to four pieces are read at a time, a twelfth less CPU for whoever reads much; of a Unix socket that
- * costs more, since its writer then waits longer.
+ * After a large read more is likely to follow, for which a block is worth its while. Of TCP up to two pieces
+ * are read at a time, a twelfth less CPU for whoever reads much; of a Unix socket that costs more, since its
+ * writer then waits longer.
  */
 function plainReads(socket: Socket, clock: Pick<Clock, "now">, received: (piece: Buffer) => void) {
   let own: OwnBlock | undefined;
@@ -129,7 +132,7 @@ function plainReads(socket: Socket, clock: Pick<Clock, "now">, received: (piece:
       return true;
     }
     received(readBuffer.subarray(0, bytes));
-    if (bytes === READ_BYTES) {
+    if (bytes >= LARGE_READ_BYTES) {
       own ??= new OwnBlock(socket, readBuffer, BLOCKS_LEFT_TO_TLS, clock);
       if (isTcp(socket)) maxBytes = LONG_READ_BYTES;
       nextBuffer = own.room(maxBytes);

@@ -227,6 +227,19 @@ describe("a carrier's sending", () => {
     assert.ok(Buffer.concat(packets.map(({ bytes }) => bytes)).equals(Buffer.concat(pieces)));
   });
 
+  it("joins as much as it is told to", async (t) => {
+    const { owner, peer } = await openServerCall(t);
+    owner.carrier?.joinUpTo(120_000);
+    const pieces = [1, 2, 3].map((fill) => Buffer.alloc(60_000, fill));
+    for (const piece of pieces) owner.carrier?.sendData(connectionId(1), piece);
+    const packets = await dataPackets(peer);
+    assert.deepEqual(
+      packets.map(({ bytes }) => bytes.length),
+      [120_000, 60_000],
+    );
+    assert.ok(Buffer.concat(packets.map(({ bytes }) => bytes)).equals(Buffer.concat(pieces)));
+  });
+
   it("joins nothing that has begun to leave", async (t) => {
     const { owner, peer } = await openServerCall(t);
     for (let fill = 0; fill < 40; fill++) {

@@ -35,6 +35,7 @@ export class RecordingCarrier implements FlowCarrier {
   roomBytes = Infinity;
   isReading = true;
   grownBytes = 0;
+  joinedBytes = 0;
 
   send(packet: ControlPacket): void {
     const [name] = Object.entries(PacketType).find(([, type]) => type === packet.type)!;
@@ -51,6 +52,10 @@ export class RecordingCarrier implements FlowCarrier {
 
   growWindow(bytes: number): void {
     this.grownBytes += bytes;
+  }
+
+  joinUpTo(bytes: number): void {
+    this.joinedBytes = bytes;
   }
 
   pauseReading(): void {

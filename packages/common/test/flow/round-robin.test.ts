@@ -34,7 +34,7 @@ class QueuedSender implements Sender {
 }
 
 const queues = fc.array(
-  fc.array(fc.integer({ min: 1, max: 150_000 }), { minLength: 1, maxLength: 30 }),
+  fc.array(fc.integer({ min: 1, max: 300_000 }), { minLength: 1, maxLength: 30 }),
   {
     minLength: 1,
     maxLength: 8,
@@ -70,7 +70,7 @@ describe("RoundRobin", () => {
   it("stops when there is no room and goes on where it stopped", () => {
     const log: { sender: number; bytes: number }[] = [];
     const ring = new RoundRobin<QueuedSender>();
-    for (const name of [0, 1, 2]) ring.add(new QueuedSender(name, [100_000], log));
+    for (const name of [0, 1, 2]) ring.add(new QueuedSender(name, [200_000], log));
     let turns = 4;
     ring.run(() => turns-- > 0);
     assert.deepEqual(

@@ -61,6 +61,10 @@ class Line implements FlowCarrier {
     // There is none.
   }
 
+  joinUpTo(): void {
+    // Nothing waits to be joined.
+  }
+
   pauseReading(): void {
     this.#sender().isReading = false;
   }

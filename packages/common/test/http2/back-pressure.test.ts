@@ -91,7 +91,7 @@ describe("a peer that does not read", () => {
       Array.from({ length: 9 }, () => PACKET_HEAD_BYTES),
     );
     const writes = peer.socket.writes.slice(writesBefore);
-    assert.equal(writes.length, 5);
+    assert.equal(writes.length, 9);
     for (const buffers of writes) {
       const bytes = Buffer.concat(buffers).length;
       const records = Math.ceil(bytes / (16 * KIB));

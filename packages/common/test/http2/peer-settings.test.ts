@@ -56,8 +56,8 @@ describe("SETTINGS of the peer", () => {
       { [Setting.MAX_FRAME_SIZE]: 0xff_ffff, [Setting.INITIAL_WINDOW_SIZE]: 1_000_000 },
     );
     peer.sendWindowUpdate(0, 1_000_000);
-    request().stream.write(Buffer.alloc(100_000));
-    assert.deepEqual((await peer.seen()).slice(1), ["DATA 1 of 65024", "DATA 1 of 34976"]);
+    request().stream.write(Buffer.alloc(200_000));
+    assert.deepEqual((await peer.seen()).slice(1), ["DATA 1 of 129536", "DATA 1 of 70464"]);
   });
 
   it("limit the frames of a header block, which goes on in CONTINUATION", async (t) => {

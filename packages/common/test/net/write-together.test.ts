@@ -137,8 +137,8 @@ describe("what a SocketEnd makes one write of", () => {
 
   it("does not wait for the turn's end once there is enough", () => {
     const { end, sizes } = memoryEnd();
-    for (let piece = 0; piece < 4; piece++) end.write(Buffer.alloc(PIECE_BYTES / 4));
-    assert.deepEqual(sizes(), [PIECE_BYTES]);
+    for (let piece = 0; piece < 4; piece++) end.write(Buffer.alloc(PIECE_BYTES / 2));
+    assert.deepEqual(sizes(), [2 * PIECE_BYTES]);
   });
 
   it("does not wait with a small piece, nor with what is before it", () => {

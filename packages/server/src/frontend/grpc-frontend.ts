@@ -4,6 +4,7 @@ import {
   OK_STATUS,
   PacketType,
   SilenceWatch,
+  UPSTREAM_PIECE_BYTES,
   agreedExtensions,
   namedExtensions,
 } from "@reachback/common";
@@ -210,7 +211,9 @@ class ProxyStream implements CarrierHandler, ProxyEndStream {
   }
 
   sendData(connectionId: ConnectionId, piece: Buffer): void {
-    this.#carrier?.sendData(connectionId, piece);
+    for (let at = 0; at < piece.length; at += UPSTREAM_PIECE_BYTES) {
+      this.#carrier?.sendData(connectionId, piece.subarray(at, at + UPSTREAM_PIECE_BYTES));
+    }
   }
 
   agentReady(): void {

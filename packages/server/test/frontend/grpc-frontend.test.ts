@@ -152,6 +152,17 @@ describe("a gRPC client that does not know half-close", () => {
     assert.deepEqual(carrier.sent, [closed()]);
   });
 
+  it("gets packets of a size that is fine for upstream's, whatever the agent sends", () => {
+    const { agent, carrier, id } = open({ asked: "", extensions: [] });
+    const KIB = 1024;
+    agent.backend.data(id.connectionId, Buffer.from("a".repeat(126 * KIB) + "b"), true);
+    assert.deepEqual(carrier.sent, [
+      { data: "a".repeat(63 * KIB), connectionId: 1 },
+      { data: "a".repeat(63 * KIB), connectionId: 1 },
+      { data: "b", connectionId: 1 },
+    ]);
+  });
+
   it("cannot use what it has not asked for", () => {
     const { agent, client, fin, reset } = open({ asked: "" });
     client.control(fin);
