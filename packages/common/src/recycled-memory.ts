@@ -17,7 +17,7 @@ interface CountedBlock extends Block {
 export const SLOT_BYTES = 16 * 1024;
 
 /**
- * Room for four pieces, or for two batches of a peer of ours over TLS in whole records; and small enough
+ * Room for two pieces, or for two batches of a peer of ours over TLS in whole records; and small enough
  * to stay in the cache.
  */
 export const BLOCK_BYTES = 288 * 1024;

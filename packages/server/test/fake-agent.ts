@@ -92,6 +92,10 @@ export class FakeFrontend implements FrontendEnd {
     this.told.push(`receive ${piece.toString()}`);
   }
 
+  reportTaken(): void {
+    this.told.push("reportTaken");
+  }
+
   finish(): boolean {
     this.told.push("finish");
     return this.hasHalfClose;

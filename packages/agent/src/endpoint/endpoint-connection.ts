@@ -210,6 +210,10 @@ export class EndpointConnection implements FlowOwner {
     this.#cut("protocol_error", FLOW_CONTROL_VIOLATED);
   }
 
+  flowSeemsStalled(): void {
+    this.#endpoint?.reportTaken();
+  }
+
   flowStalled(): void {
     this.#cut("slow_consumer", `write tcp ${this.address}: i/o timeout`);
   }

@@ -33,6 +33,9 @@ export interface FlowOwner {
   /** The peer sent more than it had credit for: the connection must end. */
   flowOverrun(): void;
 
+  /** Say now with {@link Flow.taken} what has gone on in part, if that is known: otherwise it counts as stalled. */
+  flowSeemsStalled(): void;
+
   /** An upstream peer's bytes fill the queue and nothing is taken: the connection must end. */
   flowStalled(): void;
 }
@@ -307,7 +310,9 @@ export class Flow implements Sender {
     const { clock, limits } = this.#tunnel;
     if (limits.stallTimeoutMs === 0) return;
     this.#cancelStallTimer = clock.schedule(limits.stallTimeoutMs, () => {
-      this.#owner.flowStalled();
+      const waitingBytes = this.#waitingBytes;
+      this.#owner.flowSeemsStalled();
+      if (this.#waitingBytes === waitingBytes) this.#owner.flowStalled();
     });
   }
 }

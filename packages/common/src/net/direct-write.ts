@@ -74,6 +74,11 @@ export function writeDirectly(
   return "taken";
 }
 
+/** Bytes of what was {@link writeDirectly written directly} that wait for room; 0 also where that is not known. */
+export function waitingBytes(socket: Socket): number {
+  return directHandle(socket)?.writeQueueSize ?? 0;
+}
+
 function completed(this: WriteRequest, status: number): void {
   const error = status < 0 ? writeError(status) : undefined;
   if (error !== undefined && this.socket?.destroyed === false) this.socket.destroy(error);

@@ -4,6 +4,7 @@ import type { CancelTimer, Clock } from "../clock.ts";
 import { PIECE_BYTES } from "../piece-bytes.ts";
 import { recycledMemory } from "../recycled-memory.ts";
 import { readBorrowed } from "./borrowed-read.ts";
+import { waitingBytes } from "./direct-write.ts";
 import { endedByReset, peerHasGone, resetSocket } from "./socket-reset.ts";
 import { writeTogether } from "./write-together.ts";
 
@@ -41,8 +42,8 @@ const READ_AHEAD_BYTES = 16 * 1024;
 
 /**
  * Bytes given to the socket at a time: two pieces, which save the peer wake-ups and us a twentieth of the CPU
- * of eight uploads. Only when all of them have been taken is anything known, so a peer that is slow gets few enough
- * not to be held for a stalled one. So does any with TLS, which does not tell whether the system had room.
+ * of eight uploads. What was taken later is told when all of them have been, so a peer that is slow gets few.
+ * So does any with TLS, where nothing is known before, nor whether the system had room.
  */
 const BATCH_BYTES = 2 * PIECE_BYTES;
 const SLOW_BATCH_BYTES = PIECE_BYTES / 2;
@@ -143,6 +144,16 @@ export class SocketEnd {
       this.#isFlushScheduled = true;
       setImmediate(this.#flushScheduled);
     }
+  }
+
+  /** Tell of a batch that the system has not taken whole how much of it it has, which is not known with TLS. */
+  reportTaken(): void {
+    const leftBytes = this.#inFlightBytes > 0 ? waitingBytes(this.#socket) : 0;
+    // With nothing left the batch is about to be told as a whole.
+    if (leftBytes === 0 || leftBytes >= this.#inFlightBytes) return;
+    const takenBytes = this.#inFlightBytes - leftBytes;
+    this.#inFlightBytes = leftBytes;
+    this.#handler.taken(takenBytes);
   }
 
   /** Finish sending, behind everything written; the peer may go on. Idempotent. */
@@ -253,6 +264,7 @@ export class SocketEnd {
       this.#inFlightBytes = bytes;
       const outcome = writeTogether(this.#socket, batch, this.#written);
       this.#waitsSinceMs = outcome === "waits" ? this.#clock.now() : undefined;
+      if (outcome === "waits") this.reportTaken();
       if (outcome !== "taken") return;
       this.#inFlightBytes = 0;
       this.#took(bytes);
@@ -301,6 +313,7 @@ export class SocketEnd {
   #watchProgress(): void {
     const queuedBytesBefore = this.queuedBytes;
     this.#cancelStallTimer = this.#clock.schedule(this.#limits.closeStallMs, () => {
+      this.reportTaken();
       // Bytes are lost, which must not look like an orderly end.
       if (this.queuedBytes < queuedBytesBefore) this.#watchProgress();
       else this.reset();

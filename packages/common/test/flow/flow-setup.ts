@@ -83,6 +83,13 @@ export class RecordingOwner implements FlowOwner {
     this.told.push("overrun");
   }
 
+  /** What has gone on in part when it is asked. */
+  onSeemsStalled: () => void = () => undefined;
+
+  flowSeemsStalled(): void {
+    this.onSeemsStalled();
+  }
+
   flowStalled(): void {
     this.told.push("stalled");
   }

@@ -321,6 +321,21 @@ describe("Flow, receiving from an upstream peer", () => {
     assert.equal(clock.pendingTimers, 0);
   });
 
+  it("has not stalled while a little is said to be taken whenever it seems so", () => {
+    const { clock, open } = upstream();
+    const { flow, owner } = open();
+    owner.onSeemsStalled = () => {
+      flow.taken(1);
+    };
+    flow.receive(bytes(full));
+    clock.advance(20_000);
+    assert.equal(flow.untakenBytes, full - 20);
+    owner.onSeemsStalled = () => undefined;
+    clock.advance(1_000);
+    assert.deepEqual(owner.told, [`received ${full}`, "stalled"]);
+    assert.equal(clock.pendingTimers, 0);
+  });
+
   it("may rest as long as it likes while its queue is not full", () => {
     const { clock, open } = upstream();
     const { flow, owner } = open();

@@ -153,6 +153,10 @@ export class Party implements FlowOwner {
     assert.fail("an overrun");
   }
 
+  flowSeemsStalled(): void {
+    assert.fail("what looks like a stall");
+  }
+
   flowStalled(): void {
     assert.fail("a stall");
   }

@@ -338,6 +338,10 @@ export class Connection implements FlowOwner, HalfClosed {
     this.#end("protocol_error");
   }
 
+  flowSeemsStalled(): void {
+    this.#frontend.reportTaken();
+  }
+
   flowStalled(): void {
     this.#end("slow_consumer");
   }

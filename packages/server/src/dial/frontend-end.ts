@@ -39,6 +39,9 @@ export interface FrontendEnd {
   /** Take bytes from the endpoint; `Connection.taken` says when they have gone on. */
   receive(piece: Buffer): void;
 
+  /** Say now with `Connection.taken` what has gone on in part, if that is known. */
+  reportTaken(): void;
+
   /**
    * The endpoint has finished sending, behind all that came. False where the frontend cannot be told
    * that: then the connection is closed.

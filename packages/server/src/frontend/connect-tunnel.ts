@@ -79,6 +79,10 @@ export class ConnectTunnel implements FrontendEnd {
     this.#client.close();
   }
 
+  reportTaken(): void {
+    this.#client.reportTaken();
+  }
+
   receive(piece: Buffer): void {
     this.#client.write(piece);
   }

@@ -61,6 +61,10 @@ export class ProxyEnd implements FrontendEnd {
     this.#stream.sendData(this.#connectionId, piece);
   }
 
+  reportTaken(): void {
+    // The stream tells of every frame.
+  }
+
   /** Whether something that was received waits in the stream. */
   get holdsBytes(): boolean {
     return this.#waitingBytes > 0;
