@@ -1,3 +1,4 @@
+import { tuneGarbageCollection } from "@reachback/common";
 import type { RoleName, RoleReply, RoleRequest, Roles, RunningRole } from "./roles.ts";
 
 type Start<Name extends RoleName> = (config: Roles[Name]["config"]) => Promise<RunningRole<Name>>;
@@ -5,6 +6,8 @@ type Start<Name extends RoleName> = (config: Roles[Name]["config"]) => Promise<R
 /** Loaded only when wanted: each process is to hold its own code and nothing else. */
 const STARTERS: { readonly [Name in RoleName]: Start<Name> } = {
   load: async () => {
+    // Pieces of gRPC downloads are garbage: marking it all the time would take a core from what is measured.
+    tuneGarbageCollection();
     const { loadCommands } = await import("../load/load.ts");
     return { info: undefined, commands: loadCommands() };
   },

@@ -1,3 +1,5 @@
+import { setTimeout } from "node:timers/promises";
+import { readCpuSeconds } from "../processes/process-usage.ts";
 import { startLab } from "../subjects/lab.ts";
 import type { Lab, Unavailable } from "../subjects/lab.ts";
 import { SUBJECT_TITLES } from "../subjects/subject.ts";
@@ -5,9 +7,12 @@ import type { SubjectId } from "../subjects/subject.ts";
 import type { BenchCase } from "./bench-case.ts";
 import { summarizeRows } from "./case-result.ts";
 import type { CaseResult } from "./case-result.ts";
+import { sum } from "./measure-path.ts";
 import type { RoundBudget } from "./round-budget.ts";
+import { roundOrder } from "./round-order.ts";
 import type { RunRequest } from "./run-request.ts";
 import type { Sample } from "./sample.ts";
+import { settle } from "./settle.ts";
 import type { SharedLab } from "./shared-lab.ts";
 
 /** A subject that failed so often in one case is left alone. */
@@ -56,9 +61,8 @@ export class CaseRun {
     const maxRounds = Math.min(plan.rounds, this.#case.maxRounds ?? Infinity);
     let rounds = 0;
     while (rounds < maxRounds && this.#budget.allowsRound(rounds, performance.now())) {
-      // Rotated, so that nobody is always the one after the same other.
-      for (let position = 0; position < this.#rows.length; position++) {
-        const row = this.#rows[(position + rounds) % this.#rows.length];
+      for (const index of roundOrder(this.#rows.length, rounds)) {
+        const row = this.#rows[index];
         if (row === undefined || !this.#takesPart(row)) continue;
         observer.measuring(row.title, rounds + 1, maxRounds);
         row.samples[rounds] = await this.#measure(row);
@@ -126,6 +130,14 @@ export class CaseRun {
       this.#unavailable.set(row.id, why);
       return undefined;
     }
+    const pids = [
+      ...lab.harnessPids,
+      ...[...lab.subjects.values()].flatMap(({ processes }) => processes.map(({ pid }) => pid)),
+    ];
+    await settle(
+      () => sum(pids.map((pid) => readCpuSeconds(pid) ?? 0)),
+      (ms) => setTimeout(ms),
+    );
     return this.#case.measure(lab, subject);
   }
 }
