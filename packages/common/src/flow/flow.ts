@@ -33,7 +33,7 @@ export interface FlowOwner {
   /** The peer sent more than it had credit for: the connection must end. */
   flowOverrun(): void;
 
-  /** Say now with {@link Flow.taken} what has gone on in part, if that is known: otherwise it counts as stalled. */
+  /** Say now with {@link Flow.taken} what has gone on in part, if that is known; unless there is such, `flowStalled` follows. */
   flowSeemsStalled(): void;
 
   /** An upstream peer's bytes fill the queue and nothing is taken: the connection must end. */
