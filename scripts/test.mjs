@@ -64,6 +64,10 @@ const child = spawn(
     // Suites of their own have deadlines to meet, for which all cores are theirs. Of the others much
     // waits; but Node leaves one core free, which on two cores is half of them.
     `--test-concurrency=${isSeparateSuite ? 1 : availableParallelism()}`,
+    // Says at the end again what failed, where the one that reads a log looks first.
+    ...(runnerOptions.some((option) => option.startsWith("--test-reporter"))
+      ? []
+      : ["--test-reporter=spec"]),
     ...runnerOptions,
     ...files,
   ],

@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
 import type { Flow, FlowOwner } from "../../src/flow/flow.ts";
+import { TURN_BYTES } from "../../src/flow/round-robin.ts";
 import { TunnelFlows } from "../../src/flow/tunnel-flows.ts";
 import type { FlowCarrier } from "../../src/flow/tunnel-flows.ts";
 import { WindowBudget } from "../../src/flow/window-budget.ts";
 import { PacketType } from "../../src/packet/packet.ts";
 import type { ConnectionId, ControlPacket } from "../../src/packet/packet.ts";
+import { PIECE_BYTES, UPSTREAM_PIECE_BYTES } from "../../src/piece-bytes.ts";
 import { ManualClock } from "../../src/testing/manual-clock.ts";
 import { finish, id, KIB, LIMITS } from "./flow-setup.ts";
 
@@ -51,7 +53,7 @@ class Line implements FlowCarrier {
     this.#items.push({ payload, connectionId });
     this.#bytes += payload.length;
     this.#saidStop ||= this.#bytes >= LINE_ROOM_BYTES;
-    assert.ok(this.#bytes < LINE_ROOM_BYTES + 64 * KIB, "handed far more than it had room for");
+    assert.ok(this.#bytes < LINE_ROOM_BYTES + TURN_BYTES, "handed far more than it had room for");
     return !this.#saidStop;
   }
 
@@ -119,7 +121,7 @@ export class Party implements FlowOwner {
       // Before the call: it may tell at once that there is room again.
       this.#mayGoOn = false;
       if (this.flow.send(piece)) this.#mayGoOn = true;
-      assert.ok(this.flow.queuedBytes <= 2 * 64 * KIB, "queued without bound");
+      assert.ok(this.flow.queuedBytes < 2 * PIECE_BYTES, "queued without bound");
     }
     if (this.#sentBytes < this.#totalBytes) return;
     this.#isFinishing = true;
@@ -141,7 +143,7 @@ export class Party implements FlowOwner {
     this.receivedBytes += piece.length;
     this.#waitingBytes += piece.length;
     const { limits, hasCredit } = this.#end.flows;
-    const mostBytes = hasCredit ? limits.maxBytes : limits.queueBytes + 64 * KIB;
+    const mostBytes = hasCredit ? limits.maxBytes : limits.queueBytes + UPSTREAM_PIECE_BYTES;
     assert.ok(this.#waitingBytes <= mostBytes, "more waits than the bound");
   }
 

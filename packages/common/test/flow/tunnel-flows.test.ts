@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
 import { TURN_BYTES } from "../../src/flow/round-robin.ts";
+import { PIECE_BYTES } from "../../src/piece-bytes.ts";
 import { SeededRandom } from "../../src/testing/seeded-random.ts";
 import { finish, KIB, LIMITS, recordingTunnel } from "./flow-setup.ts";
 import { simulatedLine } from "./simulated-line.ts";
@@ -27,7 +28,7 @@ describe("two tunnel ends joined by a line with little room", () => {
             const end = ends[upTo(1)]!;
             const party = end.parties[upTo(end.parties.length - 1)]!;
             const action = upTo(2);
-            if (action === 0) party.offer(upTo(64 * KIB));
+            if (action === 0) party.offer(upTo(PIECE_BYTES));
             else if (action === 1) party.take(upTo(200 * KIB));
             else end.line.deliver(upTo(8));
           }
