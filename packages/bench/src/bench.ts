@@ -5,7 +5,7 @@ import { packageVersion } from "@reachback/common";
 import type { BenchHost } from "./bench-host.ts";
 import { OptionsProblem, parseOptions } from "./options.ts";
 import type { BenchOptions } from "./options.ts";
-import type { ChildProcesses } from "./processes/child-processes.ts";
+import { endCores } from "./processes/end-cores.ts";
 import { formatElapsed } from "./report/format.ts";
 import { jsonReport } from "./report/json-report.ts";
 import { describeMachine, machineText } from "./report/machine.ts";
@@ -14,6 +14,7 @@ import { svgChart } from "./report/svg-chart.ts";
 import type { CaseResult } from "./run/case-result.ts";
 import { runScenarios } from "./run/runner.ts";
 import { direct } from "./subjects/direct.ts";
+import type { LabMaterial } from "./subjects/lab.ts";
 import { openssh } from "./subjects/openssh.ts";
 import { peer } from "./subjects/peer.ts";
 import { reachback } from "./subjects/reachback.ts";
@@ -46,11 +47,12 @@ async function measureAndReport(
 ): Promise<number> {
   const startedAtMs = performance.now();
   const startedAt = new Date().toISOString();
-  const machine = describeMachine();
+  const cores = options.endsShareCores ? undefined : endCores();
+  const machine = describeMachine(cores);
   const progress = new Progress(host, () => performance.now());
   const results = await withWorkshop(host, ({ folder, children }) => {
     host.stdout(`reachback-bench ${version} · ${machineText(machine)}\n\n`);
-    return runInWorkshop(options, folder, children, progress);
+    return runInWorkshop(options, { folder, children, cores }, progress);
   }).finally(() => {
     progress.clear();
   });
@@ -85,8 +87,7 @@ function hasFailed({ rows, unavailable }: CaseResult): boolean {
 
 async function runInWorkshop(
   options: BenchOptions,
-  folder: string,
-  children: ChildProcesses,
+  { folder, children, cores }: Omit<LabMaterial, "certificates" | "families">,
   progress: Progress,
 ) {
   const certificates = await generateCertificates({ outDir: join(folder, "certs") });
@@ -96,7 +97,7 @@ async function runInWorkshop(
     scenarios: options.scenarios,
     subjectIds: options.subjectIds,
     plan: options.plan,
-    material: { folder, certificates, children, families },
+    material: { folder, certificates, children, cores, families },
     observer: progress,
   });
 }

@@ -12,6 +12,8 @@ export interface BenchOptions {
   readonly scenarios: readonly Scenario[];
   readonly subjectIds: readonly SubjectId[];
   readonly plan: Plan;
+  /** Whether the processes of both ends use all cores, instead of half of them each. */
+  readonly endsShareCores: boolean;
   /** A proxy that is already running; `undefined` for none. */
   readonly peer: PeerOptions | undefined;
   /** Files to write; `undefined` for none. */
@@ -56,6 +58,7 @@ export async function parseOptions(
         chosen("--scenario", scenario, SCENARIOS, ({ name }) => name) ?? defaultScenarios(quick),
       subjectIds: subjectIds.filter((id) => id !== "peer" || peer !== undefined),
       plan: planFrom(quick, rounds, scale),
+      endsShareCores: given["share-cores"],
       peer,
       jsonPath: given.json,
       svgPath: given.svg,
@@ -91,6 +94,11 @@ function parser(version: string) {
     .option("scale", {
       ...textFlag(),
       describe: "Multiply sizes and durations by this, to try something out",
+    })
+    .option("share-cores", {
+      boolean: true,
+      default: false,
+      describe: "Let both ends of the link use all cores, instead of half of them each",
     })
     .option("json", { ...textFlag(), describe: "Write all samples and results to this file" })
     .option("svg", { ...textFlag(), describe: "Write a chart to this file" })

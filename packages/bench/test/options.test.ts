@@ -25,6 +25,7 @@ describe("parseOptions", () => {
       "delay",
     ]);
     assert.equal(options.plan, FULL_PLAN);
+    assert.equal(options.endsShareCores, false);
     assert.ok(!options.subjectIds.includes("peer"));
     assert.equal(options.jsonPath, undefined);
     assert.equal(options.svgPath, undefined);
@@ -49,6 +50,10 @@ describe("parseOptions", () => {
     assert.equal(plan.rounds, 7);
     assert.equal(plan.stalledRounds, 7);
     assert.equal(plan.budgetMs, undefined);
+  });
+
+  it("lets both ends use all cores only if asked to", async () => {
+    assert.equal((await optionsOf("--share-cores")).endsShareCores, true);
   });
 
   it("scales sizes and durations, and leaves rounds alone", async () => {

@@ -2,6 +2,7 @@ import { fork, spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
+import { onCores } from "./end-cores.ts";
 import { descendantsOf } from "./process-tree.ts";
 
 /** The bench's executable, which is also that of its own processes. */
@@ -26,14 +27,21 @@ export interface Child {
 export class ChildProcesses {
   readonly #running = new Set<Child>();
 
-  /** @throws {Error} if there is no such program. */
-  spawn(command: string, args: readonly string[]): Promise<Child> {
-    return this.#adopt(spawn(command, args, { stdio: ["ignore", "ignore", "pipe"] }), command);
+  /**
+   * @param cores - What it keeps to; `undefined` for all.
+   * @throws {Error} if there is no such program; with `cores` it ends at once and says so.
+   */
+  spawn(command: string, args: readonly string[], cores?: string): Promise<Child> {
+    const stdio = ["ignore", "ignore", "pipe"] as const;
+    return this.#adopt(spawn(...onCores(cores, command, args), { stdio: [...stdio] }), command);
   }
 
-  /** Start the bench's executable once more. */
-  fork(args: readonly string[]): Promise<Child> {
-    return this.#adopt(fork(BENCH, args, { stdio: ["ignore", "ignore", "pipe", "ipc"] }), "bench");
+  /** Start the bench's executable once more; `cores` as for {@link spawn}. */
+  fork(args: readonly string[], cores?: string): Promise<Child> {
+    const stdio = ["ignore", "ignore", "pipe", "ipc"] as const;
+    const [execPath, execArgv] = onCores(cores, process.execPath, process.execArgv);
+    const options = { stdio: [...stdio], execPath, execArgv: [...execArgv] };
+    return this.#adopt(fork(BENCH, args, options), "bench");
   }
 
   /** Start a program of Node's, with a channel to it. */

@@ -27,8 +27,9 @@ export class RoleProcess<Name extends RoleName> {
     children: ChildProcesses,
     name: Name,
     config: Roles[Name]["config"],
+    cores?: string,
   ): Promise<RoleProcess<Name>> {
-    const child = await children.fork([name]);
+    const child = await children.fork([name], cores);
     const channel = new RoleChannel(child, name);
     try {
       const info = (await channel.request("start", config, START_TIMEOUT_MS)) as Info<Name>;

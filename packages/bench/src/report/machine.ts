@@ -1,9 +1,12 @@
 import { readFileSync } from "node:fs";
 import { arch, availableParallelism, cpus, platform, release, totalmem } from "node:os";
+import type { EndCores } from "../processes/end-cores.ts";
 
 /** What the numbers were measured on; all that may explain them, nothing that names it. */
 export interface Machine {
   readonly cores: number;
+  /** What the processes of each end keep to; `undefined` if both use all. */
+  readonly endCores: EndCores | undefined;
   readonly cpuModel: string;
   readonly memoryGib: number;
   readonly platform: string;
@@ -14,9 +17,10 @@ export interface Machine {
   readonly opensslVersion: string;
 }
 
-export function describeMachine(): Machine {
+export function describeMachine(cores: EndCores | undefined): Machine {
   return {
     cores: availableParallelism(),
+    endCores: cores,
     cpuModel: cpus()[0]?.model.trim() ?? "unknown",
     memoryGib: Math.round(totalmem() / 2 ** 30),
     platform: `${platform()}-${arch()}`,
@@ -29,8 +33,10 @@ export function describeMachine(): Machine {
 
 /** In a line. */
 export function machineText(machine: Machine): string {
-  const { congestionControl: tcp, cores, cpuModel, nodeVersion, platform: system } = machine;
-  return `${cores} cores (${cpuModel}), ${system}, TCP ${tcp}, Node ${nodeVersion}`;
+  const { congestionControl: tcp, cores, cpuModel, endCores, nodeVersion } = machine;
+  const { platform: system } = machine;
+  const shared = endCores === undefined ? "shared by both ends" : "half of them for each end";
+  return `${cores} cores (${cpuModel}), ${shared}, ${system}, TCP ${tcp}, Node ${nodeVersion}`;
 }
 
 function congestionControl(): string {

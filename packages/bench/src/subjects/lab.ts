@@ -3,6 +3,7 @@ import { join } from "node:path";
 import type { CertificateSet } from "@reachback/cli";
 import { LoadClient } from "../load/load-client.ts";
 import type { Child, ChildProcesses } from "../processes/child-processes.ts";
+import type { EndCores } from "../processes/end-cores.ts";
 import { RoleProcess } from "../processes/role-process.ts";
 import { UnavailableError } from "./subject.ts";
 import type { LabSite, PerEndpoint, Subject, SubjectFamily, SubjectId } from "./subject.ts";
@@ -15,6 +16,8 @@ export interface LabMaterial {
   readonly folder: string;
   readonly certificates: CertificateSet;
   readonly children: ChildProcesses;
+  /** What each end keeps to; `undefined` if both use all cores. */
+  readonly cores: EndCores | undefined;
   readonly families: readonly SubjectFamily[];
 }
 
@@ -48,13 +51,13 @@ export interface Lab {
  * @throws {Error} if the bench's own processes do not start; what has started is then stopped.
  */
 export async function startLab(material: LabMaterial, request: LabRequest): Promise<Lab> {
-  const { children } = material;
+  const { children, cores } = material;
   const started: Child[] = [];
   const stop = async () => {
     await Promise.all(started.map((child) => children.stop(child)));
   };
   try {
-    const harness = await startHarness(children, request.rttMs);
+    const harness = await startHarness(material, request.rttMs);
     started.push(...harness.processes.map(({ child }) => child));
     const site: LabSite = {
       folder: mkdtempSync(join(material.folder, "lab-")),
@@ -62,13 +65,13 @@ export async function startLab(material: LabMaterial, request: LabRequest): Prom
       endpointPorts: harness.endpointPorts,
       isDelayed: request.rttMs !== undefined,
       link: harness.link,
-      spawn: async (command, args) => {
-        const child = await children.spawn(command, args);
+      spawn: async (end, command, args) => {
+        const child = await children.spawn(command, args, cores?.[end]);
         started.push(child);
         return child;
       },
-      startRole: async (name, config) => {
-        const role = await RoleProcess.start(children, name, config);
+      startRole: async (end, name, config) => {
+        const role = await RoleProcess.start(children, name, config, cores?.[end]);
         started.push(role.child);
         return role;
       },
@@ -85,13 +88,14 @@ export async function startLab(material: LabMaterial, request: LabRequest): Prom
   }
 }
 
-async function startHarness(children: ChildProcesses, rttMs: number | undefined) {
+async function startHarness({ children, cores }: LabMaterial, rttMs: number | undefined) {
   const [load, besideLoad, endpoint, besideEndpoint] = await Promise.all([
-    RoleProcess.start(children, "load", undefined),
-    RoleProcess.start(children, "load", undefined),
-    RoleProcess.start(children, "endpoint", undefined),
-    RoleProcess.start(children, "endpoint", undefined),
+    RoleProcess.start(children, "load", undefined, cores?.near),
+    RoleProcess.start(children, "load", undefined, cores?.near),
+    RoleProcess.start(children, "endpoint", undefined, cores?.far),
+    RoleProcess.start(children, "endpoint", undefined, cores?.far),
   ]);
+  // The link is at neither end.
   const delayRelay =
     rttMs === undefined
       ? undefined

@@ -97,7 +97,7 @@ LogLevel ERROR
     const { stderr } = error as { stderr?: string };
     throw new UnavailableError(`sshd says: ${stderr?.trim().split("\n")[0] ?? String(error)}`);
   }
-  const child = await spawn(sshd, ["-D", "-e", "-f", configPath]);
+  const child = await spawn("far", sshd, ["-D", "-e", "-f", configPath]);
   await waitUntil("sshd", child, () => listens({ host: "127.0.0.1", port }));
   return child;
 }
@@ -122,7 +122,7 @@ async function startSsh(
     "StrictHostKeyChecking=yes",
     `UserKnownHostsFile=${knownHostsPath}`,
   ];
-  return spawn(ssh, [
+  return spawn("near", ssh, [
     ...["-F", "none", "-N", "-p", String(port), "-i", join(folder, "user_key")],
     ...options.flatMap((option) => ["-o", option]),
     ...forwards.flatMap((forward) => ["-L", forward]),

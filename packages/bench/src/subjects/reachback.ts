@@ -54,7 +54,7 @@ async function startServer(
 ): Promise<number> {
   const healthPort = await freePort();
   const { certPath, keyPath } = certificates.leaves["agent-server"];
-  const server = await spawn(SERVER, [
+  const server = await spawn("near", SERVER, [
     "--mode=http-connect",
     `--uds-name=${connectPath}`,
     "--server-port=0",
@@ -75,7 +75,7 @@ async function startServer(
 async function startAgent({ certificates, spawn }: LabSite, serverPort: number): Promise<number> {
   const healthPort = await freePort();
   const { certPath, keyPath } = certificates.leaves.agent;
-  const agent = await spawn(AGENT, [
+  const agent = await spawn("far", AGENT, [
     "--proxy-server-host=127.0.0.1",
     `--proxy-server-port=${serverPort}`,
     `--ca-cert=${certificates.authorities.agent.certPath}`,

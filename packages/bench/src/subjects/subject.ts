@@ -1,6 +1,7 @@
 import type { CertificateSet } from "@reachback/cli";
 import type { Route } from "../load/route.ts";
 import type { Child } from "../processes/child-processes.ts";
+import type { End } from "../processes/end-cores.ts";
 import type { RoleProcess } from "../processes/role-process.ts";
 import type { RoleName, Roles } from "../processes/roles.ts";
 
@@ -55,8 +56,9 @@ export interface LabSite {
   readonly isDelayed: boolean;
   /** The port to use for the long way to `targetPort`: the way that would be between two sites. */
   readonly link: (targetPort: number) => Promise<number>;
-  readonly spawn: (command: string, args: readonly string[]) => Promise<Child>;
+  readonly spawn: (end: End, command: string, args: readonly string[]) => Promise<Child>;
   readonly startRole: <Name extends RoleName>(
+    end: End,
     name: Name,
     config: Roles[Name]["config"],
   ) => Promise<RoleProcess<Name>>;
