@@ -29,6 +29,15 @@ const SHARED_FREE_GROWTH_BYTES = 512 * 1024;
  */
 const MAX_ROUND_TRIPS_PER_WINDOW = 2;
 
+/**
+ * What one connection has found out, the next one need not: a window grows by up to so many times its size at once
+ * as long as all of the tunnel stay within half of what they had grown by before; the other half has to be found
+ * out again. 1 GiB over 50 ms has a window of 32 MiB after four round trips instead of nine, and 460 instead of
+ * 414 MiB/s. Where less would do by now, that is still no more than eight bandwidth-delay products: a window
+ * only grows below one.
+ */
+const MAX_KNOWN_GROWTH = 7;
+
 /** The shortest round trip is that of the last one or two spans of this length: routes change. */
 const ROUND_TRIP_SPAN_MS = 10_000;
 
@@ -53,11 +62,12 @@ interface Addition {
  * It begins small and finds the size that the round trip needs. A sender that is stopped for want of
  * credit stops exactly where its credit ended. If everything up to there has been taken, and more
  * has not come although there has long been credit for it, then the line lay idle: the window is
- * below the bandwidth-delay product, and is doubled, within the bounds and the budget; at most once
- * in a round trip, because until then nobody can have used the larger one. A slow consumer leaves
- * bytes waiting until new ones come, and so never makes its window grow. As a line also lies idle while
- * a busy machine does something else, a large window must have been filled quickly, too, by the
- * measure of the shortest round trip: from credit to the first byte that it allowed.
+ * below the bandwidth-delay product, and is doubled, or made larger still if the tunnel has needed that
+ * before; within the bounds and the budget, and at most once in a round trip, because until then nobody
+ * can have used the larger one. A slow consumer leaves bytes waiting until new ones come, and so never
+ * makes its window grow. As a line also lies idle while a busy machine does something else, a large
+ * window must have been filled quickly, too, by the measure of the shortest round trip: from credit to
+ * the first byte that it allowed.
  *
  * Pure arithmetic but for the time: the caller sends the credit and closes the connection that overruns.
  */
@@ -155,7 +165,7 @@ export class ReceiveWindow {
   }
 
   #grow(): void {
-    const wantedBytes = Math.min(this.#windowBytes, this.#limits.maxBytes - this.#windowBytes);
+    const wantedBytes = Math.min(this.#growthBytes, this.#limits.maxBytes - this.#windowBytes);
     if (wantedBytes <= 0 || this.#receivedBytes <= this.#grantedBeforeGrowth) return;
     if (this.#windowBytes >= this.#freeGrowthBytes && !this.#isFilledQuickly) return;
     this.#grantedBeforeGrowth = this.#grantedBytes;
@@ -164,6 +174,12 @@ export class ReceiveWindow {
     this.#windowBytes += bytes;
     this.#fillMs = Infinity;
     this.#fillAgain(this.#clock.now());
+  }
+
+  /** What the window grows by. */
+  get #growthBytes(): number {
+    const knownBytes = Math.floor(this.#budget.peakBytes / 2) - this.#budget.usedBytes;
+    return Math.max(this.#windowBytes, Math.min(knownBytes, MAX_KNOWN_GROWTH * this.#windowBytes));
   }
 
   get #freeGrowthBytes(): number {

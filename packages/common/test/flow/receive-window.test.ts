@@ -88,6 +88,55 @@ describe("ReceiveWindow", () => {
     });
   }
 
+  describe("where windows of the tunnel had grown by 6 MiB before", () => {
+    const limits = { initialBytes: 64 * KIB, maxBytes: 64 * 1024 * KIB };
+    /** Sizes of a window after each of the first `count` times that it lies idle. */
+    function growth(budget: WindowBudget, count: number): number[] {
+      const window = new ReceiveWindow(limits, budget, new ManualClock());
+      const usedBytes = budget.usedBytes;
+      let creditBytes = limits.initialBytes;
+      return Array.from({ length: count }, () => {
+        window.receive(creditBytes);
+        creditBytes = window.take(creditBytes);
+        return (limits.initialBytes + budget.usedBytes - usedBytes) / KIB;
+      });
+    }
+    function knowingBudget(): WindowBudget {
+      const budget = unlimited();
+      budget.release(budget.take(6144 * KIB));
+      return budget;
+    }
+
+    it("grows eightfold at once, up to half of that, and is doubled then", () => {
+      const sizes = growth(knowingBudget(), 3);
+      assert.deepEqual(sizes, [512, 3072 + 64, 2 * (3072 + 64)]);
+    });
+
+    it("is doubled while others of the tunnel have taken that half", () => {
+      const budget = knowingBudget();
+      budget.take(3072 * KIB);
+      assert.deepEqual(growth(budget, 3), [128, 256, 512]);
+    });
+
+    it("does not grow before it lies idle", () => {
+      const budget = knowingBudget();
+      const window = new ReceiveWindow(limits, budget, new ManualClock());
+      window.receive(64 * KIB - 1);
+      assert.equal(window.take(64 * KIB - 1), 64 * KIB - 1);
+      assert.equal(budget.usedBytes, 0);
+    });
+
+    it("grows no further than its bound", () => {
+      const window = new ReceiveWindow(LIMITS, knowingBudget(), new ManualClock());
+      window.receive(64 * KIB);
+      window.receive(window.take(64 * KIB) - 1);
+      window.receive(1);
+      window.take(512 * KIB);
+      assert.ok(!window.receive(1024 * KIB + 1));
+      assert.ok(window.receive(1024 * KIB));
+    });
+  });
+
   it("takes an overrun of one byte for an overrun, which nobody has to take", () => {
     const window = new ReceiveWindow(LIMITS, unlimited(), new ManualClock());
     assert.ok(window.receive(64 * KIB));
@@ -241,5 +290,26 @@ describe("WindowBudget", () => {
     tunnel.release(50);
     assert.equal(other.take(70), 50);
     assert.equal(process.usedBytes, 100);
+  });
+
+  it("knows the most that was taken at once, until a spell has done with half of it or more", () => {
+    const budget = new WindowBudget(1000);
+    assert.equal(budget.peakBytes, 0);
+    budget.take(300);
+    budget.release(100);
+    budget.take(200);
+    budget.take(50);
+    assert.equal(budget.peakBytes, 450);
+    budget.release(450);
+    assert.equal(budget.peakBytes, 450);
+
+    budget.release(budget.take(224));
+    assert.equal(budget.peakBytes, 450, "half was not needed");
+    budget.take(225);
+    assert.equal(budget.peakBytes, 450, "more may yet be needed");
+    budget.release(225);
+    assert.equal(budget.peakBytes, 225);
+    budget.take(500);
+    assert.equal(budget.peakBytes, 500);
   });
 });
