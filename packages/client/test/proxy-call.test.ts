@@ -20,6 +20,7 @@ class ScriptedCall implements Carrier {
   readonly call: ProxyCall;
   stream: ConnectionStream | undefined;
   isPaused = false;
+  joinedBytes: number | undefined;
   isClosed = false;
 
   constructor(extensions = "") {
@@ -79,8 +80,8 @@ class ScriptedCall implements Carrier {
     // There is none.
   }
 
-  joinUpTo(): void {
-    // Nothing waits to be joined.
+  joinUpTo(bytes: number): void {
+    this.joinedBytes = bytes;
   }
 
   pauseReading(): void {
@@ -105,6 +106,10 @@ describe("a connection over gRPC to a server that knows half-close", () => {
   const finish = (script: ScriptedCall) => {
     script.call.control({ type: PacketType.FINISH, connectionId: CONNECTION_ID });
   };
+
+  it("joins what waits into packets of 126 KiB", () => {
+    assert.equal(open().joinedBytes, 126 * 1024);
+  });
 
   it("finishes on each side alone, and is left when it is closed", async () => {
     const script = open();
@@ -223,6 +228,10 @@ describe("a dial over gRPC", () => {
 });
 
 describe("a connection over gRPC", () => {
+  it("leaves packets as small as upstream servers know them", () => {
+    assert.equal(new ScriptedCall().joinedBytes, undefined);
+  });
+
   it("takes no notice of the packets of others, or of none", () => {
     const script = new ScriptedCall().dialResponse();
     script.call.data(8 as ConnectionId, Buffer.from("not mine"));

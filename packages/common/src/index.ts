@@ -168,6 +168,6 @@ export { TunnelFlows } from "./flow/tunnel-flows.ts";
 export type { FlowPorts } from "./flow/tunnel-flows.ts";
 export { WindowBudget } from "./flow/window-budget.ts";
 export { SilenceWatch } from "./timers/silence-watch.ts";
-export { UPSTREAM_PIECE_BYTES } from "./piece-bytes.ts";
+export { PIECE_BYTES, UPSTREAM_PIECE_BYTES } from "./piece-bytes.ts";
 export { recycledMemory } from "./recycled-memory.ts";
 export { TokenBucket } from "./timers/token-bucket.ts";
