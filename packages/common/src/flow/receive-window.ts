@@ -32,8 +32,9 @@ const MAX_ROUND_TRIPS_PER_WINDOW = 2;
 /**
  * What one connection has found out, the next one need not: a window grows by up to so many times its size at once
  * as long as all of the tunnel stay within half of what they had grown by before; the other half has to be found
- * out again. 1 GiB over 50 ms has a window of 32 MiB after four round trips instead of nine, and 460 instead of
- * 414 MiB/s. Where less would do by now, that is still no more than eight bandwidth-delay products: a window
+ * out again. It must have been filled quickly, too: without a delay one of eight connections would have what is
+ * for all, and more would be under way than caches hold. 1 GiB over 50 ms has a window of 32 MiB after four round
+ * trips instead of nine, and 460 instead of 414 MiB/s. Where less would do by now, that is still no more than eight bandwidth-delay products: a window
  * only grows below one.
  */
 const MAX_KNOWN_GROWTH = 7;
@@ -178,6 +179,7 @@ export class ReceiveWindow {
 
   /** What the window grows by. */
   get #growthBytes(): number {
+    if (!this.#isFilledQuickly) return this.#windowBytes;
     const knownBytes = Math.floor(this.#budget.peakBytes / 2) - this.#budget.usedBytes;
     return Math.max(this.#windowBytes, Math.min(knownBytes, MAX_KNOWN_GROWTH * this.#windowBytes));
   }

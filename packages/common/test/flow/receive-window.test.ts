@@ -90,13 +90,17 @@ describe("ReceiveWindow", () => {
 
   describe("where windows of the tunnel had grown by 6 MiB before", () => {
     const limits = { initialBytes: 64 * KIB, maxBytes: 64 * 1024 * KIB };
-    /** Sizes of a window after each of the first `count` times that it lies idle. */
-    function growth(budget: WindowBudget, count: number): number[] {
-      const window = new ReceiveWindow(limits, budget, new ManualClock());
+    /** Sizes of a window after each of the first `count` times that it lies idle; a round trip takes 10 ms. */
+    function growth(budget: WindowBudget, count: number, fillMs = 9): number[] {
+      const clock = new ManualClock();
+      const window = new ReceiveWindow(limits, budget, clock);
       const usedBytes = budget.usedBytes;
       let creditBytes = limits.initialBytes;
       return Array.from({ length: count }, () => {
-        window.receive(creditBytes);
+        clock.advance(10);
+        window.receive(1);
+        clock.advance(fillMs);
+        window.receive(creditBytes - 1);
         creditBytes = window.take(creditBytes);
         return (limits.initialBytes + budget.usedBytes - usedBytes) / KIB;
       });
@@ -110,6 +114,11 @@ describe("ReceiveWindow", () => {
     it("grows eightfold at once, up to half of that, and is doubled then", () => {
       const sizes = growth(knowingBudget(), 3);
       assert.deepEqual(sizes, [512, 3072 + 64, 2 * (3072 + 64)]);
+    });
+
+    it("is doubled where it takes two round trips to fill it", () => {
+      // Of the first window nobody knows, as there has been no round trip.
+      assert.deepEqual(growth(knowingBudget(), 3, 10), [512, 1024, 2048]);
     });
 
     it("is doubled while others of the tunnel have taken that half", () => {
@@ -127,13 +136,15 @@ describe("ReceiveWindow", () => {
     });
 
     it("grows no further than its bound", () => {
-      const window = new ReceiveWindow(LIMITS, knowingBudget(), new ManualClock());
+      const budget = knowingBudget();
+      const window = new ReceiveWindow(
+        { ...limits, maxBytes: 200 * KIB },
+        budget,
+        new ManualClock(),
+      );
       window.receive(64 * KIB);
-      window.receive(window.take(64 * KIB) - 1);
-      window.receive(1);
-      window.take(512 * KIB);
-      assert.ok(!window.receive(1024 * KIB + 1));
-      assert.ok(window.receive(1024 * KIB));
+      assert.equal(window.take(64 * KIB), 200 * KIB);
+      assert.equal(budget.usedBytes, 136 * KIB);
     });
   });
 
