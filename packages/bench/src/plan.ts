@@ -25,7 +25,7 @@ export interface Plan {
   readonly stalledMs: number;
   readonly stalledRounds: number;
 
-  /** Each of: bulk alone, echo alone, both. With some 30 dials in a second, 3 s make a p99 the slowest of all. */
+  /** Each of: bulk alone, echo alone, both. There are some 30 dials in a second: of 3 s, the slowest is the p99. */
   readonly besideMs: number;
   readonly besideRounds: number;
 
