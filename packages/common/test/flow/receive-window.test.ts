@@ -65,9 +65,9 @@ describe("ReceiveWindow", () => {
   });
 
   for (const { othersKib, expectedKib } of [
-    { othersKib: 0, expectedKib: 4096 },
-    { othersKib: 3584, expectedKib: 1024 },
-    { othersKib: 4096, expectedKib: 512 },
+    { othersKib: 0, expectedKib: 2048 },
+    { othersKib: 1536, expectedKib: 1024 },
+    { othersKib: 2048, expectedKib: 512 },
   ]) {
     it(`grows to ${expectedKib} KiB for a busy machine where others of the tunnel grew by ${othersKib} KiB`, () => {
       const budget = unlimited();
