@@ -37,6 +37,13 @@ const BLOCKS_LEFT_TO_TLS = 4;
 /** A socket that has read nothing for so long loses its block to one that needs it. */
 const BLOCK_IDLE_MS = 5_000;
 
+/**
+ * What is read of a TLS socket before others have their turn. libuv reads on 32 times while there is more, 1.3 MiB of
+ * TLS in some 1.3 ms, and whoever dials waits for that more than once: beside a download, dials take 6.3 ms instead
+ * of 7.0 on average. The download costs no more; with half as much it is slower.
+ */
+const MAX_TURN_BYTES = 512 * 1024;
+
 /** How often it may: each time leaves a listener of some 40 bytes in Node until the socket is closed. */
 const MAX_LOSSES = 1_000;
 
@@ -50,6 +57,10 @@ interface OnreadKeys {
 /** The handle of a socket, as far as it is used here. */
 interface ReadHandle {
   useUserBuffer?(buffer: Uint8Array): void;
+  /** Whether it reads, as the socket keeps it there itself when it pauses and resumes. */
+  reading?: boolean;
+  readStart?(): number;
+  readStop?(): number;
 }
 
 const onreadKeys = findOnreadKeys();
@@ -103,12 +114,28 @@ export function readBorrowed(
 
 /** Have `socket` read into `buffer`, also between reads. False if it cannot. */
 function readInto(socket: Socket, buffer: Buffer): boolean {
-  const internals = socket as unknown as Record<symbol, unknown> & { _handle?: ReadHandle | null };
-  const handle = internals._handle;
+  const internals = socket as unknown as Record<symbol, unknown>;
+  const handle = handleOf(socket);
   if (onreadKeys === undefined || typeof handle?.useUserBuffer !== "function") return false;
   internals[onreadKeys.buffer] = buffer;
   handle.useUserBuffer(buffer);
   return true;
+}
+
+function handleOf(socket: Socket): ReadHandle | undefined {
+  return (socket as unknown as { _handle?: ReadHandle | null })._handle ?? undefined;
+}
+
+/** Read on in the next turn of the event loop, unless the socket's owner has paused it by then. */
+function readOnNextTurn(socket: Socket): void {
+  const handle = handleOf(socket);
+  if (handle?.reading !== true || handle.readStop?.() !== 0) return;
+  handle.reading = false;
+  setImmediate(() => {
+    // It may have been paused and resumed, or closed.
+    if (socket.isPaused() || handle !== handleOf(socket) || handle.reading === true) return;
+    handle.reading = handle.readStart?.() === 0;
+  });
 }
 
 /**
@@ -147,6 +174,7 @@ function plainReads(socket: Socket, clock: Pick<Clock, "now">, received: (piece:
  */
 function tlsReads(socket: Socket, clock: Pick<Clock, "now">, received: (piece: Buffer) => void) {
   let own: OwnBlock | undefined;
+  let turnBytes = 0;
   let isHandOutScheduled = false;
   const handOut = () => own?.handOut(received);
   const handOutScheduled = () => {
@@ -155,6 +183,11 @@ function tlsReads(socket: Socket, clock: Pick<Clock, "now">, received: (piece: B
   };
   for (const event of ["end", "error", "close"]) socket.prependListener(event, handOut);
   return (bytes: number) => {
+    turnBytes += bytes;
+    if (turnBytes >= MAX_TURN_BYTES) {
+      turnBytes = 0;
+      readOnNextTurn(socket);
+    }
     const isFull = bytes === TLS_READ_BYTES;
     if (own?.isHeld !== true) {
       const room = isFull

@@ -260,6 +260,53 @@ describe("readBorrowed()", () => {
     await eventually(() => sum() === 56 * KIB);
   });
 
+  it("lets others have their turn after each 512 KiB of TLS", async (t) => {
+    const { near, far } = await tlsPair(t);
+    let bytes = 0;
+    readBorrowed(far, systemClock, (piece) => (bytes += piece.length));
+    far.pause();
+    const totalBytes = 4096 * KIB;
+    near.write(Buffer.alloc(totalBytes));
+    // As much as the system takes waits to be read.
+    for (let turn = 0; turn < 50; turn++) await new Promise((resolve) => setImmediate(resolve));
+    far.resume();
+    let mostBytes = 0;
+    while (bytes < totalBytes) {
+      const before = far.bytesRead;
+      await new Promise((resolve) => setImmediate(resolve));
+      mostBytes = Math.max(mostBytes, far.bytesRead - before);
+    }
+    assert.ok(mostBytes >= 512 * KIB, `never more than ${mostBytes}`);
+    // It is one read of the socket that exceeds it.
+    assert.ok(mostBytes < (512 + 80) * KIB, `${mostBytes}`);
+  });
+
+  for (const where of ["as it comes", "before others have had their turn", "after that"]) {
+    it(`stays paused and reads on where a pause of TLS falls, ${where}`, async (t) => {
+      const { near, far } = await tlsPair(t);
+      const totalBytes = 4096 * KIB;
+      let bytes = 0;
+      let pausedAtBytes: number | undefined;
+      readBorrowed(far, systemClock, (piece) => {
+        bytes += piece.length;
+        if (pausedAtBytes !== undefined || bytes < 512 * KIB) return;
+        pausedAtBytes = bytes;
+        if (where === "as it comes") far.pause();
+        else if (where === "after that") setImmediate(() => far.pause());
+        else process.nextTick(() => far.pause());
+      });
+      near.write(Buffer.alloc(totalBytes));
+      await eventually(() => far.isPaused());
+      for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+      const pausedBytes = bytes;
+      for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+      assert.equal(bytes, pausedBytes);
+      assert.ok(bytes < totalBytes);
+      far.resume();
+      await eventually(() => bytes === totalBytes);
+    });
+  }
+
   it("hands out what it has gathered before it says that the connection was reset", async (t) => {
     const { near, far } = await tlsPair(t);
     const events: string[] = [];
