@@ -34,6 +34,8 @@ interface Plan {
   readonly frontend: (typeof FRONTENDS)[number];
   readonly upBytes: number;
   readonly downBytes: number;
+  /** Whether the client has `onRead` called instead of listening for `data`. */
+  readonly readsDirectly: boolean;
   /** Whether the endpoint sends only when the client has finished. */
   readonly answersAtTheEnd: boolean;
   readonly abort: Abort | undefined;
@@ -47,6 +49,7 @@ function planOf(id: number, random: SeededRandom): Plan {
     frontend: FRONTENDS[upTo(FRONTENDS.length)]!,
     upBytes: size(),
     downBytes: size(),
+    readsDirectly: upTo(2) === 0,
     answersAtTheEnd: upTo(2) === 0,
   };
   if (upTo(3) > 0) return { ...plan, abort: undefined };
@@ -84,9 +87,10 @@ interface Sight {
   readonly whenOver: Promise<void>;
 }
 
-/** Drive one side: read with pauses, send in pieces with pauses, end or abort. */
+/** Drive one side: read with pauses what `listen` is told, send in pieces with pauses, end or abort. */
 function drive(
   stream: Duplex,
+  listen: (received: (piece: Buffer) => void) => void,
   side: "client" | "endpoint",
   plan: Plan,
   random: SeededRandom,
@@ -102,9 +106,11 @@ function drive(
     hasFinished: false,
     whenOver: new Promise((resolve) => (over = resolve)),
   };
-  stream.on("data", (piece: Buffer) => {
+  listen((piece) => {
     sight.bytes += piece.length;
     hash.update(piece);
+    // Whoever lends it may use it again, and so may whoever owns it.
+    piece.fill(0xee);
     if (random.fraction() > 0.1) return;
     stream.pause();
     let turns = Math.floor(random.fraction() * 20);
@@ -216,13 +222,24 @@ export async function runRandomTransfers(
     const plan = planOf(id, random);
     const ownRandom = new SeededRandom(seed * 100_003 + id);
     const arrived = new Promise<Socket>((resolve) => plans.set(id, { plan, arrived: resolve }));
-    const stream = await clients[plan.frontend].dial(endpoint, { allowHalfOpen: true });
+    let received: (piece: Buffer) => void = () => assert.fail("sent before it was asked for");
+    const onRead = (piece: Buffer) => {
+      received(piece);
+    };
+    const stream = await clients[plan.frontend].dial(endpoint, {
+      allowHalfOpen: true,
+      ...(plan.readsDirectly && { onRead }),
+    });
+    const listen = (listener: typeof received) => {
+      if (plan.readsDirectly) received = listener;
+      else stream.on("data", listener);
+    };
     const head = Buffer.alloc(4);
     head.writeUInt32BE(id);
     stream.write(head);
     // Nobody aborts before both are there.
     const socket = await arrived;
-    const client = drive(stream, "client", plan, ownRandom, Promise.resolve(), () => {
+    const client = drive(stream, listen, "client", plan, ownRandom, Promise.resolve(), () => {
       if (plan.frontend.startsWith("grpc")) stream.destroy(new Error("aborted"));
       else if (stream instanceof Socket) resetSocket(stream);
     });
@@ -232,7 +249,8 @@ export async function runRandomTransfers(
           socket.once("close", resolve);
         })
       : Promise.resolve();
-    const far = drive(socket, "endpoint", plan, ownRandom, mayStart, () => {
+    const listenFar = (listener: typeof received) => void socket.on("data", listener);
+    const far = drive(socket, listenFar, "endpoint", plan, ownRandom, mayStart, () => {
       resetSocket(socket);
     });
     await Promise.all([client.whenOver, far.whenOver]);

@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { endedByReset, resetSocket } from "@reachback/common";
+import { endedByReset, readBorrowed, resetSocket } from "@reachback/common";
 import type { CancelTimer, Clock } from "@reachback/common";
 import { ClientError, dialErrorFrom } from "./client-error.ts";
 import type { ClientOptions } from "./client-options.ts";
@@ -43,11 +43,19 @@ export class ConnectDialer implements Dialer {
     }
     socket.allowHalfOpen = attempt.allowHalfOpen;
     refuseHiddenReset(socket);
+    if (attempt.onRead !== undefined) this.#readSoon(socket, attempt.onRead);
     return socket;
   }
 
   close(): void {
     // Connections share nothing.
+  }
+
+  /** Begin to read once whoever dials has the socket. */
+  #readSoon(socket: Socket, onRead: (bytes: Buffer) => void): void {
+    setImmediate(() => {
+      if (!socket.destroyed) readBorrowed(socket, this.#clock, onRead);
+    });
   }
 
   /** Resolves when the server has answered 200; what came behind that is left in the socket. */

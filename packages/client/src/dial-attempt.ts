@@ -6,6 +6,7 @@ import type { DialOptions } from "./client-options.ts";
 export class DialAttempt {
   readonly endpoint: string;
   readonly allowHalfOpen: boolean;
+  readonly onRead: DialOptions["onRead"];
   /** What is waited for now, for the message of {@link ClientError} `ERR_DIAL_TIMEOUT`. */
   step = "starting";
 
@@ -15,11 +16,13 @@ export class DialAttempt {
 
   constructor(
     endpoint: string,
-    { timeoutMs, signal, allowHalfOpen = false }: DialOptions & { readonly timeoutMs: number },
+    options: DialOptions & { readonly timeoutMs: number },
     clock: Clock,
   ) {
+    const { timeoutMs, signal, allowHalfOpen = false, onRead } = options;
     this.endpoint = endpoint;
     this.allowHalfOpen = allowHalfOpen;
+    this.onRead = onRead;
     this.#callerSignal = signal;
     this.#cancelTimer = clock.schedule(timeoutMs, () => {
       const text = `dial of ${endpoint} not done after ${timeoutMs} ms: ${this.step}`;

@@ -22,7 +22,7 @@ const UNCOUNTED: CarrierCounters = {
 
 /**
  * Dials through a gRPC frontend. Dials and connections that overlap in time share one HTTP/2
- * connection; it ends with the last of them.
+ * connection, those with `onRead` another one; it ends with the last of them.
  */
 export class GrpcDialer implements Dialer {
   readonly #options: ClientOptions;
@@ -47,7 +47,7 @@ export class GrpcDialer implements Dialer {
 
   async dial(attempt: DialAttempt): Promise<ConnectionStream> {
     attempt.step = `connecting to server ${serverName(this.#options)}`;
-    const server = this.#usableServer();
+    const server = this.#usableServer(attempt.onRead === undefined ? "owned" : "borrowed");
     const http2 = await server.use(attempt.signal);
     attempt.step = "waiting for the server's answer";
     return this.#call(attempt, http2, () => {
@@ -59,11 +59,11 @@ export class GrpcDialer implements Dialer {
     for (const server of [...this.#servers]) server.destroy();
   }
 
-  #usableServer(): ServerConnection {
+  #usableServer(reading: ServerConnection["reading"]): ServerConnection {
     for (const server of this.#servers) {
-      if (server.isUsable) return server;
+      if (server.isUsable && server.reading === reading) return server;
     }
-    const server = new ServerConnection(this.#options, this.#clock, () => {
+    const server = new ServerConnection(this.#options, reading, this.#clock, () => {
       this.#servers.delete(server);
     });
     this.#servers.add(server);
@@ -71,13 +71,13 @@ export class GrpcDialer implements Dialer {
   }
 
   #call(
-    { endpoint, allowHalfOpen, signal }: DialAttempt,
+    { endpoint, allowHalfOpen, onRead, signal }: DialAttempt,
     http2: Http2Connection,
     onOver: () => void,
   ): Promise<ConnectionStream> {
     return new Promise((resolve, reject) => {
       const dialId = this.#random.int63() as DialId;
-      const call = new ProxyCall(dialId, allowHalfOpen, this.#clock, {
+      const call = new ProxyCall(dialId, { allowHalfOpen, onRead }, this.#clock, {
         dialed: resolve,
         dialFailed: reject,
         over: onOver,

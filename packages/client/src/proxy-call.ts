@@ -1,4 +1,3 @@
-import { markAsUntransferable } from "node:worker_threads";
 import {
   FRONTEND_EXTENSIONS,
   GrpcCode,
@@ -20,7 +19,7 @@ import type {
 } from "@reachback/common";
 import { ClientError, dialErrorFrom } from "./client-error.ts";
 import { ConnectionStream } from "./connection-stream.ts";
-import type { StreamCarrier } from "./connection-stream.ts";
+import type { StreamCarrier, StreamOptions } from "./connection-stream.ts";
 
 /** What the owner of a {@link ProxyCall} is told. */
 export interface ProxyCallOwner {
@@ -50,7 +49,7 @@ export class ProxyCall implements GrpcClientHandler, StreamCarrier {
   readonly #dialId: DialId;
   readonly #clock: Clock;
   readonly #owner: ProxyCallOwner;
-  readonly #allowHalfOpen: boolean;
+  readonly #options: StreamOptions;
   #hasHalfClose = false;
   #state: "dialing" | "open" | "leaving" | "over" = "dialing";
   #carrier: Carrier | undefined;
@@ -58,9 +57,9 @@ export class ProxyCall implements GrpcClientHandler, StreamCarrier {
   #connectionId = 0 as ConnectionId;
   #cancelLeaveTimer: CancelTimer | undefined;
 
-  constructor(dialId: DialId, allowHalfOpen: boolean, clock: Clock, owner: ProxyCallOwner) {
+  constructor(dialId: DialId, options: StreamOptions, clock: Clock, owner: ProxyCallOwner) {
     this.#dialId = dialId;
-    this.#allowHalfOpen = allowHalfOpen;
+    this.#options = options;
     this.#clock = clock;
     this.#owner = owner;
   }
@@ -137,7 +136,7 @@ export class ProxyCall implements GrpcClientHandler, StreamCarrier {
         }
         this.#state = "open";
         this.#connectionId = packet.connectionId;
-        this.#stream = new ConnectionStream(this, this.#allowHalfOpen, this.#clock);
+        this.#stream = new ConnectionStream(this, this.#options, this.#clock);
         this.#owner.dialed(this.#stream);
         return;
       case PacketType.DIAL_CLS:
@@ -166,7 +165,7 @@ export class ProxyCall implements GrpcClientHandler, StreamCarrier {
 
   data(connectionId: ConnectionId, piece: Buffer): void {
     if (this.#state !== "open" || connectionId !== this.#connectionId) return;
-    this.#stream?.receive(readersOwn(piece));
+    this.#stream?.receive(piece);
   }
 
   sent(): void {
@@ -217,15 +216,4 @@ export class ProxyCall implements GrpcClientHandler, StreamCarrier {
   #cut(reason: string): void {
     this.#carrier?.abort({ code: GrpcCode.CANCELLED, message: reason });
   }
-}
-
-/**
- * A piece that its reader may keep and pass on. One that is most of what was read with it is handed on as it
- * is, 15 % less CPU for whoever downloads much; the rest of that read may be another connection's, so it is not to be
- * moved to another thread, nor to be held by a small part.
- */
-function readersOwn(piece: Buffer): Buffer {
-  if (piece.length * 2 < piece.buffer.byteLength) return Buffer.from(piece);
-  markAsUntransferable(piece.buffer);
-  return piece;
 }

@@ -20,6 +20,8 @@ const LIMITS: Http2Limits = {
  * uses it: with the last one gone it is closed, or no longer attempted.
  */
 export class ServerConnection {
+  /** Who owns what its calls receive: the `reading` of an {@link Http2Connection}. */
+  readonly reading: "borrowed" | "owned";
   readonly #connected: Promise<Http2Connection>;
   readonly #attempt = new AbortController();
   readonly #onOver: () => void;
@@ -28,7 +30,13 @@ export class ServerConnection {
   #isOver = false;
 
   /** @param onOver - Called once, when it is closed or could not be had. */
-  constructor(options: ClientOptions, clock: Clock, onOver: () => void) {
+  constructor(
+    options: ClientOptions,
+    reading: "borrowed" | "owned",
+    clock: Clock,
+    onOver: () => void,
+  ) {
+    this.reading = reading;
     this.#onOver = onOver;
     this.#connected = this.#connect(options, clock);
     // Those who wait are told; perhaps nobody does any more.
@@ -83,8 +91,7 @@ export class ServerConnection {
         this.#over();
       },
     };
-    // The reader may keep what it gets for as long as it likes.
-    this.#http2 = new Http2Connection(socket, "client", LIMITS, clock, handler, "owned");
+    this.#http2 = new Http2Connection(socket, "client", LIMITS, clock, handler, this.reading);
     // Given up in the moment in which it was connected.
     if (this.#attempt.signal.aborted) this.#http2.destroy();
     return this.#http2;

@@ -6,7 +6,7 @@ import { Readable } from "node:stream";
 import { ManualClock } from "@reachback/common/testing";
 import { ClientError } from "../src/client-error.ts";
 import { ConnectionStream } from "../src/connection-stream.ts";
-import type { StreamCarrier } from "../src/connection-stream.ts";
+import type { StreamCarrier, StreamOptions } from "../src/connection-stream.ts";
 import { streamError } from "./stream-error.ts";
 
 const KIB = 1024;
@@ -40,11 +40,19 @@ class FakeCarrier implements StreamCarrier {
   }
 }
 
-function setup({ hasHalfClose = false, allowHalfOpen = false } = {}) {
+function setup({
+  hasHalfClose = false,
+  allowHalfOpen = false,
+  onRead = undefined as StreamOptions["onRead"],
+} = {}) {
   const carrier = new FakeCarrier();
   carrier.hasHalfClose = hasHalfClose;
   const clock = new ManualClock();
-  return { carrier, clock, stream: new ConnectionStream(carrier, allowHalfOpen, clock) };
+  return {
+    carrier,
+    clock,
+    stream: new ConnectionStream(carrier, { allowHalfOpen, onRead }, clock),
+  };
 }
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
@@ -202,6 +210,71 @@ describe("reading from a ConnectionStream", () => {
     const error = await Promise.resolve(stream).then((handed) => streamError(handed));
     assert.equal(error.code, "ERR_CONNECTION_LOST");
     assert.equal(stream.readableEnded, false);
+  });
+});
+
+describe("a ConnectionStream with onRead", () => {
+  /** A stream that says "what came: `text`", and what of that was in the memory it came in. */
+  function readingSetup() {
+    const seen: string[] = [];
+    let lent: Buffer | undefined;
+    const { carrier, stream } = setup({
+      onRead: (bytes) => seen.push(`${bytes === lent ? "lent" : "copied"}: ${String(bytes)}`),
+    });
+    stream.on("end", () => seen.push("end"));
+    const receive = (text: string) => {
+      lent = Buffer.from(text);
+      stream.receive(lent);
+      // As whoever reads next will do.
+      lent.fill("x");
+      lent = undefined;
+    };
+    return { carrier, stream, seen, receive };
+  }
+
+  it("hands out bytes as they come, where they came", async () => {
+    const { carrier, stream, seen, receive } = readingSetup();
+    await turn();
+    for (let count = 0; count < 3; count++) receive("a".repeat(40 * KIB));
+    assert.deepEqual(seen, Array(3).fill(`lent: ${"a".repeat(40 * KIB)}`));
+    assert.deepEqual(carrier.log, []);
+    stream.remoteClosed(undefined);
+    await once(stream, "close");
+    assert.equal(seen.at(-1), "end");
+  });
+
+  it("hands out nothing before whoever dials can have it", async () => {
+    const { stream, seen, receive } = readingSetup();
+    receive("banner");
+    stream.remoteClosed(undefined);
+    // What a dial does: the stream changes hands by way of promises.
+    for (let count = 0; count < 20; count++) await Promise.resolve();
+    assert.deepEqual(seen, []);
+    await once(stream, "close");
+    assert.deepEqual(seen, ["copied: banner", "end"]);
+  });
+
+  it("keeps what comes while it is paused, has the other side wait, and goes on in order", async () => {
+    const { carrier, stream, seen, receive } = readingSetup();
+    await turn();
+    receive("one");
+    stream.pause();
+    receive("two");
+    receive("3".repeat(20 * KIB));
+    assert.deepEqual(seen, ["lent: one"]);
+    assert.deepEqual(carrier.log, ["pause"]);
+    stream.resume();
+    receive("four");
+    await turn();
+    assert.deepEqual(carrier.log, ["pause", "resume"]);
+    receive("five");
+    assert.deepEqual(seen, [
+      "lent: one",
+      "copied: two",
+      `copied: ${"3".repeat(20 * KIB)}`,
+      "copied: four",
+      "lent: five",
+    ]);
   });
 });
 

@@ -323,6 +323,37 @@ describe("a connection through a gRPC frontend", () => {
     });
   }
 
+  for (const transport of ["unix", "tls"] as const) {
+    it(`with onRead hands out what it has read, in memory that is used again, over ${transport}`, async (t) => {
+      const all = await setup(t, { transport });
+      const memory = new Set<ArrayBufferLike>();
+      const seen: Buffer[] = [];
+      const onRead = (bytes: Buffer) => {
+        seen.push(Buffer.from(bytes));
+        memory.add(bytes.buffer);
+        bytes.fill(0xee);
+      };
+      const dialing = all.client.dial(ENDPOINT, { onRead });
+      const { stream, random } = await nextDial(all.server);
+      stream.send(packets.dialed(random, 1), packets.data(1, "banner"));
+      const connection = await dialing;
+      assert.equal(seen.length, 0, "before it was dialed");
+      const expected = [Buffer.from("banner")];
+      for (let index = 0; index < 200; index++) {
+        const bytes = Buffer.alloc(index % 3 === 0 ? 50 : 20_000, index);
+        expected.push(bytes);
+        stream.send(packets.data(1, bytes));
+        if (bytes.length === 50) await new Promise((resolve) => setImmediate(resolve));
+      }
+      stream.send(packets.closed(1));
+      await once(connection, "end");
+      assert.equal(Buffer.compare(Buffer.concat(seen), Buffer.concat(expected)), 0);
+      // 3 MB, in a shared buffer, blocks of 288 KiB, and what had to be copied at first.
+      assert.ok(memory.size < 20, `in ${memory.size} pieces of memory`);
+      await assertNothingLeft(all);
+    });
+  }
+
   it("that is destroyed is closed for the server, unread bytes or not", async (t) => {
     const all = await setup(t);
     const { connection, stream } = await dialed(all);
@@ -366,6 +397,21 @@ describe("the HTTP/2 connection to the server", () => {
     assert.equal(server.socketCount, 1);
     open.push((await dialed(all)).connection);
     assert.equal(server.socketCount, 1);
+    for (const connection of open) connection.destroy();
+    await assertNothingLeft(all);
+  });
+
+  it("is another one for those with onRead, whose memory is used again", async (t) => {
+    const all = await setup(t);
+    const open = [(await dialed(all, 1)).connection];
+    for (const id of [2, 3]) {
+      const dialing = all.client.dial(ENDPOINT, { onRead: () => undefined });
+      const { stream, random } = await nextDial(all.server);
+      stream.send(packets.dialed(random, id));
+      open.push(await dialing);
+    }
+    open.push((await dialed(all, 4)).connection);
+    assert.equal(all.server.socketCount, 2);
     for (const connection of open) connection.destroy();
     await assertNothingLeft(all);
   });

@@ -24,7 +24,7 @@ class ScriptedCall implements Carrier {
   isClosed = false;
 
   constructor(extensions = "") {
-    this.call = new ProxyCall(DIAL_ID, false, this.clock, {
+    this.call = new ProxyCall(DIAL_ID, { allowHalfOpen: false, onRead: undefined }, this.clock, {
       dialed: (stream) => {
         this.log.push("dialed");
         this.stream = stream;

@@ -90,10 +90,9 @@ async function openByClient(
     client = new Client({ protocol: "grpc", address: { kind: "unix", path } });
     clients.set(path, client);
   }
-  const stream = await client.dial(endpoint, { timeoutMs });
-  const connection = new StreamConnection(stream);
-  stream.on("data", (chunk: Buffer) => {
-    connection.count(chunk.length);
-  });
+  const onRead = (bytes: Buffer) => {
+    connection.count(bytes.length);
+  };
+  const connection = new StreamConnection(await client.dial(endpoint, { timeoutMs, onRead }));
   return connection;
 }
