@@ -110,8 +110,9 @@ export class ConnectionStream extends Duplex {
   /** Bytes from the endpoint; with `onRead` in memory that is lent for this call. */
   receive(piece: Buffer): void {
     this.#idleTimer.touch();
+    const isFlowing = this.readableFlowing === true && this.readableLength === 0;
     if (this.#onRead === undefined) this.#queue(readersOwn(piece));
-    else if (this.readableFlowing === true && this.readableLength === 0) this.#onRead(piece);
+    else if (isFlowing && !this.#isRemoteFinished) this.#onRead(piece);
     else this.#queue(Buffer.from(piece));
   }
 

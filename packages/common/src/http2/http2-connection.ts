@@ -174,8 +174,13 @@ export class Http2Connection implements StreamHost, OutboxOwner {
     try {
       this.#inbox.push(chunk);
     } catch (error) {
-      if (!(error instanceof Http2Error)) throw error;
-      this.abort(error.code, error.message);
+      if (error instanceof Http2Error) {
+        this.abort(error.code, error.message);
+        return;
+      }
+      // Thrown by whoever was told: the rest of the chunk is lost, so the next one would be read as something else.
+      this.#socket.destroy();
+      throw error;
     }
   }
 

@@ -69,6 +69,27 @@ describe("GOAWAY from the peer", () => {
   });
 });
 
+describe("an owner that throws", () => {
+  it("loses the connection with all its streams, whose next bytes would be misread", async (t) => {
+    const { peer, request, events } = await openClient(t);
+    const [call, other] = [request(), request()];
+    peer.sendHeaders(1, OK);
+    peer.sendHeaders(3, OK);
+    call.onEnded = () => {
+      throw new Error("thrown by the test");
+    };
+    assert.throws(() => {
+      peer.sendData(1, Buffer.from("x"), true);
+    }, /thrown by the test/);
+    peer.sendData(3, Buffer.from("y"));
+    await peer.settled();
+    assert.deepEqual(events, ["closed: in order"]);
+    assert.equal(other.received.toString(), "");
+    assert.equal(other.events.at(-1), "closed: connection closed");
+    assert.equal(peer.socket.destroyed, true);
+  });
+});
+
 describe("close()", () => {
   it("lets running requests finish, refuses new ones, and then ends the socket", async (t) => {
     const { peer, streams, connection, events, clock } = await openServer(t);
