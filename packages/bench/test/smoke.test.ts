@@ -139,6 +139,49 @@ describe("reachback-bench", { timeout: TIMEOUT_MS }, () => {
     assert.match(readFileSync(join(folder, "result.svg"), "utf8"), /^<svg .*<\/svg>\n$/s);
   });
 
+  it("measures each path over a delay beside the same path without it", async (t) => {
+    const { child, folder, temporary, output } = startBench(
+      t,
+      ...["--quick", "--scale=0.01", "--rounds=1", "--scenario=delay"],
+      ...["--subject=direct,reachback,reachback-grpc,peer", "--json=result.json"],
+      ...["--peer-socket", await startConnectProxy(t)],
+    );
+    const [code] = (await once(child, "exit")) as [number];
+    assert.equal(code, 0, output());
+    await nothingLeft(temporary);
+
+    const report = JSON.parse(readFileSync(join(folder, "result.json"), "utf8")) as JsonReport;
+    assert.deepEqual(
+      report.cases.map(({ id }) => id),
+      ["delay-10-download", "delay-10-upload", "delay-10-echo"],
+    );
+    // Each transfer waits for one answer at least: over 10 ms none can be faster than this.
+    const fastestMib = report.plan.bulkBytes / 2 ** 20 / 0.01;
+    const undelayedRates: number[] = [];
+    for (const { id, rows, unavailable } of report.cases) {
+      assert.deepEqual(
+        rows.map((row) => [row.id, row.failures]),
+        ["direct", "reachback", "reachback-grpc"].map((subject) => [subject, []]),
+      );
+      assert.deepEqual(
+        unavailable.map((row) => [row.id, row.isFailure]),
+        [["peer", false]],
+      );
+      if (id === "delay-10-echo") continue;
+      for (const row of rows) {
+        const { rate, undelayedRate, rateKept } = row.samples[0]!.values;
+        assert.ok(rate! < fastestMib, `${id} ${row.id}: ${rate} MiB/s over 10 ms`);
+        assert.ok(Math.abs(rateKept! - (rate! / undelayedRate!) * 100) < 0.1, String(rateKept));
+        undelayedRates.push(undelayedRate!);
+      }
+    }
+    // A busy machine can hold up some of them for 10 ms, not all six.
+    assert.ok(
+      Math.max(...undelayedRates) > fastestMib,
+      `without a delay: ${undelayedRates.join()}`,
+    );
+  });
+
   it("leaves nothing behind when it is interrupted", async (t) => {
     const { child, temporary } = startBench(t, "--scenario=bulk");
     while (processesOf(temporary).length < 6) {

@@ -23,6 +23,8 @@ export interface BenchCase {
   readonly labLifetime: "shared" | "sample";
   /** What the link adds to a round trip; `undefined` for a link without delay relay. */
   readonly rttMs?: number;
+  /** Whether {@link measure} also needs the lab's undelayed paths. */
+  readonly withUndelayed?: boolean;
   /** Where fewer rounds do. */
   readonly maxRounds?: number;
   measure(lab: Lab, subject: Subject): Promise<Sample>;

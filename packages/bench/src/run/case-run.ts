@@ -1,5 +1,3 @@
-import { setTimeout } from "node:timers/promises";
-import { readCpuSeconds } from "../processes/process-usage.ts";
 import { startLab } from "../subjects/lab.ts";
 import type { Lab, Unavailable } from "../subjects/lab.ts";
 import { SUBJECT_TITLES } from "../subjects/subject.ts";
@@ -7,12 +5,11 @@ import type { SubjectId } from "../subjects/subject.ts";
 import type { BenchCase } from "./bench-case.ts";
 import { summarizeRows } from "./case-result.ts";
 import type { CaseResult } from "./case-result.ts";
-import { sum } from "./measure-path.ts";
 import type { RoundBudget } from "./round-budget.ts";
 import { roundOrder } from "./round-order.ts";
 import type { RunRequest } from "./run-request.ts";
 import type { Sample } from "./sample.ts";
-import { settle } from "./settle.ts";
+import { settleLab } from "./settle.ts";
 import type { SharedLab } from "./shared-lab.ts";
 
 /** A subject that failed so often in one case is left alone. */
@@ -109,6 +106,7 @@ export class CaseRun {
       const lab = await startLab(this.#request.material, {
         subjectIds: [row.id],
         rttMs: this.#case.rttMs,
+        withUndelayed: this.#case.withUndelayed ?? false,
       });
       try {
         return await this.#measureIn(lab, row);
@@ -130,14 +128,7 @@ export class CaseRun {
       this.#unavailable.set(row.id, why);
       return undefined;
     }
-    const pids = [
-      ...lab.harnessPids,
-      ...[...lab.subjects.values()].flatMap(({ processes }) => processes.map(({ pid }) => pid)),
-    ];
-    await settle(
-      () => sum(pids.map((pid) => readCpuSeconds(pid) ?? 0)),
-      (ms) => setTimeout(ms),
-    );
+    await settleLab(lab);
     return this.#case.measure(lab, subject);
   }
 }

@@ -1,3 +1,9 @@
+import { setTimeout } from "node:timers/promises";
+import { readCpuSeconds } from "../processes/process-usage.ts";
+import { subjectsOf } from "../subjects/lab.ts";
+import type { Lab } from "../subjects/lab.ts";
+import { sum } from "./measure-path.ts";
+
 const INTERVAL_MS = 100;
 
 /** What all processes together may use of a core at rest: timers, pings. */
@@ -22,4 +28,14 @@ export async function settle(
     if (now - before <= (MAX_SHARE_AT_REST * INTERVAL_MS) / 1000) return;
     before = now;
   }
+}
+
+/** {@link settle} for all processes of `lab`. */
+export async function settleLab(lab: Lab): Promise<void> {
+  const ofPaths = subjectsOf(lab).flatMap(({ processes }) => processes.map(({ pid }) => pid));
+  const pids = [...lab.harnessPids, ...ofPaths];
+  await settle(
+    () => sum(pids.map((pid) => readCpuSeconds(pid) ?? 0)),
+    (ms) => setTimeout(ms),
+  );
 }

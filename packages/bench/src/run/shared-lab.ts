@@ -1,4 +1,4 @@
-import { startLab } from "../subjects/lab.ts";
+import { startLab, subjectsOf } from "../subjects/lab.ts";
 import type { Lab } from "../subjects/lab.ts";
 import type { BenchCase } from "./bench-case.ts";
 import type { RunRequest } from "./run-request.ts";
@@ -18,13 +18,13 @@ export class SharedLab {
   async get(benchCase: BenchCase): Promise<Lab> {
     const { material, plan } = this.#request;
     const subjectIds = benchCase.subjectIds.filter((id) => this.#request.subjectIds.includes(id));
-    const { rttMs } = benchCase;
-    const key = `${subjectIds.join()} ${rttMs ?? "no relay"}`;
+    const { rttMs, withUndelayed = false } = benchCase;
+    const key = `${subjectIds.join()} ${rttMs ?? "no relay"} ${withUndelayed}`;
     if (this.#lab !== undefined && this.#key === key) return this.#lab;
     await this.stop();
-    this.#lab = await startLab(material, { subjectIds, rttMs });
+    this.#lab = await startLab(material, { subjectIds, rttMs, withUndelayed });
     this.#key = key;
-    for (const subject of this.#lab.subjects.values()) {
+    for (const subject of subjectsOf(this.#lab)) {
       // What is wrong with one shows when it is measured, and is not to stop the others.
       await warmUp(this.#lab, subject, plan).catch(() => undefined);
     }

@@ -42,13 +42,17 @@ function bulkCase(plan: Plan, direction: Direction, connections: number): BenchC
   };
 }
 
+interface BulkSample extends Sample {
+  readonly values: Sample["values"] & { readonly rate: number };
+}
+
 export async function measureBulk(
   lab: Lab,
   subject: Subject,
   plan: Plan,
   direction: Direction,
   connections: number,
-): Promise<Sample> {
+): Promise<BulkSample> {
   const { result, cpuSeconds, peakBytes, processes, harnessCpuSeconds } = await runTask(
     lab,
     subject,
@@ -65,11 +69,13 @@ export async function measureBulk(
   const { byteCount, seconds } = result;
   if (byteCount === 0) throw new Error(`nothing arrived in ${seconds.toFixed(1)} s`);
   return {
-    values: measuredValues({
+    values: {
+      ...measuredValues({
+        cpuPerGib: cpuSeconds === undefined ? undefined : cpuSeconds / (byteCount / GIB),
+        peak: peakBytes === undefined ? undefined : peakBytes / MIB,
+      }),
       rate: byteCount / MIB / seconds,
-      cpuPerGib: cpuSeconds === undefined ? undefined : cpuSeconds / (byteCount / GIB),
-      peak: peakBytes === undefined ? undefined : peakBytes / MIB,
-    }),
+    },
     processes,
     harnessCpuSeconds,
   };

@@ -1,11 +1,29 @@
+import type { Direction } from "../load/load-task.ts";
 import type { Plan } from "../plan.ts";
 import type { BenchCase } from "../run/bench-case.ts";
+import type { Metric } from "../run/metric.ts";
+import type { Sample } from "../run/sample.ts";
+import { settleLab } from "../run/settle.ts";
+import type { Lab } from "../subjects/lab.ts";
 import { SUBJECT_IDS } from "../subjects/subject.ts";
+import type { Subject } from "../subjects/subject.ts";
 import { BULK_METRICS, measureBulk } from "./bulk.ts";
 import { ECHO_METRICS, measureEcho } from "./echo.ts";
 import type { Scenario } from "./scenario.ts";
 
 const ECHO_CONNECTIONS = 32;
+
+const DELAYED_BULK_METRICS: readonly Metric[] = [
+  ...BULK_METRICS,
+  {
+    id: "undelayedRate",
+    title: "without delay",
+    unit: "MiB/s",
+    better: "higher",
+    isCompared: false,
+  },
+  { id: "rateKept", title: "kept", unit: "%", better: "higher", isCompared: false },
+];
 
 export const delay: Scenario = {
   name: "delay",
@@ -21,6 +39,7 @@ function delayCases(plan: Plan, rttMs: number): BenchCase[] {
     referenceId: "direct",
     labLifetime: "shared",
     rttMs,
+    withUndelayed: true,
     maxRounds: plan.delayRounds,
   } as const;
   const over = `over a round trip of ${rttMs} ms`;
@@ -29,15 +48,15 @@ function delayCases(plan: Plan, rttMs: number): BenchCase[] {
       ...common,
       id: `delay-${rttMs}-download`,
       title: `Bulk download, 1 connection, ${over}`,
-      metrics: BULK_METRICS,
-      measure: (lab, subject) => measureBulk(lab, subject, plan, "download", 1),
+      metrics: DELAYED_BULK_METRICS,
+      measure: (lab, subject) => measureDelayedBulk(lab, subject, plan, "download"),
     },
     {
       ...common,
       id: `delay-${rttMs}-upload`,
       title: `Bulk upload, 1 connection, ${over}`,
-      metrics: BULK_METRICS,
-      measure: (lab, subject) => measureBulk(lab, subject, plan, "upload", 1),
+      metrics: DELAYED_BULK_METRICS,
+      measure: (lab, subject) => measureDelayedBulk(lab, subject, plan, "upload"),
     },
     {
       ...common,
@@ -47,4 +66,21 @@ function delayCases(plan: Plan, rttMs: number): BenchCase[] {
       measure: (lab, subject) => measureEcho(lab, subject, plan, ECHO_CONNECTIONS),
     },
   ];
+}
+
+/** The same transfer without the delay first: what a machine gives can change within minutes. */
+async function measureDelayedBulk(
+  lab: Lab,
+  subject: Subject,
+  plan: Plan,
+  direction: Direction,
+): Promise<Sample> {
+  const undelayed = lab.undelayed.get(subject.id);
+  if (undelayed === undefined) throw new Error("there is no such path without a delay");
+  const own = await measureBulk(lab, undelayed, plan, direction, 1);
+  await settleLab(lab);
+  const sample = await measureBulk(lab, subject, plan, direction, 1);
+  const undelayedRate = own.values.rate;
+  const rateKept = (sample.values.rate / undelayedRate) * 100;
+  return { ...sample, values: { ...sample.values, undelayedRate, rateKept } };
 }

@@ -10,6 +10,13 @@ import type { LabSite, PerEndpoint, Subject, SubjectFamily, SubjectId } from "./
 
 const LINK_TIMEOUT_MS = 5_000;
 
+type LabLink = Pick<LabSite, "isDelayed" | "link">;
+
+const UNDELAYED_LINK: LabLink = {
+  isDelayed: false,
+  link: (targetPort) => Promise.resolve(targetPort),
+};
+
 /** What labs are made of, the same for all of them. */
 export interface LabMaterial {
   /** Labs make folders of their own in it. */
@@ -25,6 +32,8 @@ export interface LabRequest {
   readonly subjectIds: readonly SubjectId[];
   /** What the delay relay adds to a round trip over the link; `undefined` for no such relay. */
   readonly rttMs: number | undefined;
+  /** Whether there are also {@link Lab.undelayed} paths. */
+  readonly withUndelayed: boolean;
 }
 
 /** Why a subject is not there. */
@@ -38,6 +47,8 @@ export interface Unavailable {
 export interface Lab {
   readonly loads: PerEndpoint<LoadClient>;
   readonly subjects: ReadonlyMap<SubjectId, Subject>;
+  /** All of {@link subjects} once more, without the delay relay; empty unless asked for. */
+  readonly undelayed: ReadonlyMap<SubjectId, Subject>;
   /** Subjects that were asked for and are not there. */
   readonly unavailable: ReadonlyMap<SubjectId, Unavailable>;
   /** Processes that measure: their CPU time is nobody's cost. */
@@ -59,12 +70,11 @@ export async function startLab(material: LabMaterial, request: LabRequest): Prom
   try {
     const harness = await startHarness(material, request.rttMs);
     started.push(...harness.processes.map(({ child }) => child));
-    const site: LabSite = {
+    const site = (link: LabLink): LabSite => ({
+      ...link,
       folder: mkdtempSync(join(material.folder, "lab-")),
       certificates: material.certificates,
       endpointPorts: harness.endpointPorts,
-      isDelayed: request.rttMs !== undefined,
-      link: harness.link,
       spawn: async (end, command, args) => {
         const child = await children.spawn(command, args, cores?.[end]);
         started.push(child);
@@ -75,17 +85,34 @@ export async function startLab(material: LabMaterial, request: LabRequest): Prom
         started.push(role.child);
         return role;
       },
-    };
+    });
+    const { families } = material;
+    const { subjectIds, withUndelayed } = request;
+    const undelayed = withUndelayed
+      ? await startSubjects(families, subjectIds, site(UNDELAYED_LINK))
+      : undefined;
+    const { subjects, unavailable } = await startSubjects(
+      families,
+      undelayed === undefined ? subjectIds : [...undelayed.subjects.keys()],
+      site(harness.link),
+    );
     return {
       loads: harness.loads,
       harnessPids: harness.processes.map(({ pid }) => pid),
-      ...(await startSubjects(material.families, request.subjectIds, site)),
+      subjects,
+      undelayed: undelayed?.subjects ?? new Map(),
+      unavailable: new Map([...(undelayed?.unavailable ?? []), ...unavailable]),
       stop,
     };
   } catch (error) {
     await stop();
     throw error;
   }
+}
+
+/** All paths of `lab`, those without the delay relay too. */
+export function subjectsOf(lab: Lab): Subject[] {
+  return [...lab.subjects.values(), ...lab.undelayed.values()];
 }
 
 async function startHarness({ children, cores }: LabMaterial, rttMs: number | undefined) {
@@ -107,8 +134,14 @@ async function startHarness({ children, cores }: LabMaterial, rttMs: number | un
     ],
     loads: { main: new LoadClient(load), beside: new LoadClient(besideLoad) },
     endpointPorts: { main: endpoint.info.port, beside: besideEndpoint.info.port },
-    link: async (targetPort: number) =>
-      delayRelay === undefined ? targetPort : delayRelay.call("add", targetPort, LINK_TIMEOUT_MS),
+    link: delayRelay === undefined ? UNDELAYED_LINK : delayedLink(delayRelay),
+  };
+}
+
+function delayedLink(delayRelay: RoleProcess<"delay-relay">): LabLink {
+  return {
+    isDelayed: true,
+    link: (targetPort) => delayRelay.call("add", targetPort, LINK_TIMEOUT_MS),
   };
 }
 
