@@ -95,11 +95,10 @@ describe("TcpEndpointDialer", () => {
 
   it("dials addresses at once while every look-up is stuck", async (t) => {
     const port = await startListener(t);
-    const { dial, controller } = setup();
+    const { dial, controller } = setup({}, new ManualClock());
     const stuck = Array.from({ length: 100 }, (_, index) => dial(`stuck-${index}:80`));
-    const startedAtMs = performance.now();
+    // Without a moment passing on the clock, so none of them has been given up.
     await dial(`127.0.0.1:${port}`);
-    assert.ok(performance.now() - startedAtMs < 500);
     controller.abort(new Error("enough"));
     const outcomes = await Promise.allSettled(stuck);
     assert.ok(outcomes.every(({ status }) => status === "rejected"));
@@ -195,15 +194,18 @@ describe("TcpEndpointDialer", () => {
     assert.equal(clock.pendingTimers, 0);
   });
 
-  it("connects within a second to the one address of three that is alive", async (t) => {
+  it("connects within half a second to the one address of three that is alive", async (t) => {
     const port = await startListener(t);
     await startBlackHole(t, { host: "127.0.0.2", port });
     await startBlackHole(t, { host: "127.0.0.3", port });
-    const { dial } = setup({ "web.example": ["127.0.0.2", "127.0.0.3", "127.0.0.1"] });
-    const startedAtMs = performance.now();
-    await dial(`web.example:${port}`);
-    const tookMs = performance.now() - startedAtMs;
-    assert.ok(tookMs >= 490 && tookMs < 1_000, `${tookMs} ms`);
+    const clock = new ManualClock();
+    const addresses = ["127.0.0.2", "127.0.0.3", "127.0.0.1"];
+    const { dial } = setup({ "web.example": addresses }, clock);
+    const dialed = dial(`web.example:${port}`);
+    await nextTurn();
+    clock.advance(2 * OPTIONS.nextAddressMs);
+    await dialed;
+    assert.equal(clock.pendingTimers, 0);
   });
 
   it("ends with the caller's reason, in every phase", async (t) => {

@@ -13,6 +13,9 @@ import { LookupError } from "../../src/lookup/host-lookup.ts";
 import { startNameServer } from "./fake-name-server.ts";
 import type { Zone } from "./fake-name-server.ts";
 
+/** Less than a question takes that nobody answers: three tries of 500, 1,000 and 2,000 ms. */
+const MUTE_MS = 3_000;
+
 const FULL = "2001:0db8:0000:0000:0000:0000:0000:0001";
 
 interface Surroundings {
@@ -98,7 +101,7 @@ describe("DnsHostLookup", () => {
     const startedAtMs = performance.now();
     assert.deepEqual(await find("four.example"), ["192.0.2.1"]);
     assert.deepEqual(await find("six.example"), ["2001:db8::1"]);
-    assert.ok(performance.now() - startedAtMs < 900);
+    assert.ok(performance.now() - startedAtMs < MUTE_MS);
   });
 
   it("goes through the search domains, and stops at the first that knows the name", async (t) => {
@@ -174,7 +177,7 @@ describe("DnsHostLookup", () => {
     const waiting = stuck.map((name) => lookup.lookup(name, controller.signal));
     const startedAtMs = performance.now();
     await Promise.all(alive.map(find));
-    assert.ok(performance.now() - startedAtMs < 900);
+    assert.ok(performance.now() - startedAtMs < MUTE_MS);
     controller.abort(new Error("enough"));
     const outcomes = await Promise.allSettled(waiting);
     assert.ok(outcomes.every(({ status }) => status === "rejected"));

@@ -30,6 +30,11 @@ interface Endpoint {
   fate: "open" | "ended" | "reset";
 }
 
+/** What Node's socket knows of bytes that the system has not taken. */
+interface WithHandle {
+  readonly _handle: { readonly writeQueueSize: number };
+}
+
 /** Read so many bytes more, then stop. */
 async function take(endpoint: Endpoint, bytes: number): Promise<void> {
   endpoint.wantedBytes = endpoint.receivedBytes + bytes;
@@ -41,6 +46,7 @@ async function take(endpoint: Endpoint, bytes: number): Promise<void> {
 /** Connects to a listener of the test, or fails, or holds the dial until it is aborted. */
 class FakeDialer implements EndpointDialer {
   readonly dialed: { address: string; signal: AbortSignal }[] = [];
+  readonly sockets: Socket[] = [];
   readonly #port: number;
 
   constructor(port: number) {
@@ -57,6 +63,7 @@ class FakeDialer implements EndpointDialer {
     }
     const socket = connect({ port: this.#port, host: "127.0.0.1", allowHalfOpen: true });
     await once(socket, "connect");
+    this.sockets.push(socket);
     return socket;
   }
 }
@@ -368,6 +375,19 @@ describe("an endpoint that is full", () => {
       assert.equal(carrier.isReadingPaused, true);
     }
     assert.deepEqual(await closedFor(), []);
+  });
+
+  it("is served as long as the system takes something of one write, which it tells if asked", async (t) => {
+    const { clock, connectionTo, dialer, fill, closedFor } = await setup(t);
+    await connectionTo(1);
+    await fill(1);
+    const { _handle: handle } = dialer.sockets[0] as unknown as WithHandle;
+    const leftBytes = handle.writeQueueSize - 1;
+    Object.defineProperty(handle, "writeQueueSize", { value: leftBytes });
+    clock.advance(FULL_STALL_MS);
+    assert.deepEqual(await closedFor(), []);
+    clock.advance(FULL_STALL_MS);
+    assert.deepEqual(await closedFor(), ["slow_consumer 1"]);
   });
 
   it("holds nobody up any more when it fails", async (t) => {

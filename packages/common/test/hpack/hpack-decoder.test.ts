@@ -200,14 +200,14 @@ describe("HpackDecoder's list limit", () => {
     assert.equal(decoder.decode(blockOf("82")).tooLarge, false);
   });
 
-  // Unfolded, each of these would be some 250 MB of text. The bound is a hundred times what they
-  // take, and a hundredth of what copying that text would.
+  // Unfolded, each of these would be some 250 MB of text. The bound is a thousand times what they
+  // take, and a tenth of what copying that text would.
   it("makes 64 KiB of references to one large entry cheap", () => {
     const decoder = new HpackDecoder();
     decoder.decode(literalBlock(LITERAL_INDEXED, "a", "v".repeat(4000)));
     const startedAtMs = performance.now();
     assert.deepEqual(decoder.decode(Buffer.alloc(65_536, 0xbe)), { tooLarge: true });
-    assert.ok(performance.now() - startedAtMs < 200);
+    assert.ok(performance.now() - startedAtMs < 2_000);
   });
 
   it("makes 64 KiB of literals with one large name cheap", () => {
@@ -217,6 +217,6 @@ describe("HpackDecoder's list limit", () => {
     const block = Buffer.alloc(3 * 21_845, Buffer.from([0x0f, 47, 0]));
     const startedAtMs = performance.now();
     assert.deepEqual(decoder.decode(block), { tooLarge: true });
-    assert.ok(performance.now() - startedAtMs < 200);
+    assert.ok(performance.now() - startedAtMs < 2_000);
   });
 });
