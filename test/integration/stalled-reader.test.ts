@@ -9,10 +9,10 @@ import {
   startCluster,
   startEndpoint,
   startServer,
-  until,
 } from "../support/cluster.ts";
 import { assertNothingLeft, scrape } from "../support/gauges.ts";
 import { connectAsAgent, packets } from "../support/packet-stream.ts";
+import type { PacketStream } from "../support/packet-stream.ts";
 import { connectRaw } from "../support/raw-socket.ts";
 
 const KIB = 1024;
@@ -154,42 +154,62 @@ describe("one reader that has stopped", () => {
   }
 });
 
+/** Have `agent` take every dial, with ids from 1, send back what comes, and close what it is asked to. */
+function serveEchoes(agent: PacketStream): { readonly closedIds: readonly string[] } {
+  const closedIds: string[] = [];
+  let lastId = 0;
+  agent.serve(({ type, dialRequest, data, closeRequest }) => {
+    if (type === "DIAL_REQ") agent.send(packets.dialed(dialRequest?.random ?? "", ++lastId));
+    else if (type === "DATA") agent.send(packets.data(data?.connectID ?? "", data?.data ?? ""));
+    if (type !== "CLOSE_REQ") return;
+    const id = closeRequest?.connectID ?? "";
+    closedIds.push(id);
+    agent.send(packets.closed(id));
+  });
+  return { closedIds };
+}
+
 describe("an agent without flow control", () => {
-  for (const frontend of ["connectUnix", "grpcUnix"] as const) {
+  for (const frontend of FRONTENDS) {
     it(`has only the connection ended whose reader has stopped, as a slow consumer, on ${frontend}`, async (t) => {
       const flow = { ...TEST_FLOW, limits: { ...TEST_FLOW.limits, stallTimeoutMs: 300 } };
       const server = await startServer(t, { flow });
       const agent = await connectAsAgent(t, server);
+      const { closedIds } = serveEchoes(agent);
       const client = clientsOf(server)[frontend];
       t.after(() => {
         client.close();
       });
-      const dial = async (id: number) => {
-        const dialing = client.dial(`endpoint-${id}:80`);
-        agent.send(packets.dialed((await agent.nextPacket()).dialRequest?.random ?? "", id));
-        const stream = await dialing;
-        stream.on("error", () => undefined);
-        return stream;
-      };
-      const stalled = await dial(1);
+      const stalled = await client.dial("endpoint:80");
+      stalled.on("error", () => undefined);
       stalled.pause();
-      const other = await dial(2);
-      let heard = "";
-      other.on("data", (piece: Buffer) => (heard += String(piece)));
-      // More than its own window, kernel buffers and the queue take.
-      for (let sent = 0; sent < 3 * MIB; sent += PIECE.length) agent.send(packets.data(1, PIECE));
-      agent.send(packets.data(2, "still here"));
-      await until(() => heard === "still here");
-      assert.equal(await agent.next(), "CLOSE_REQ 1");
-      const metrics = await scrape(server.healthPort);
-      assert.match(
-        metrics,
-        /reachback_server_connections_closed_total\{reason="slow_consumer"\} 1/,
+      const others = await Promise.all(
+        Array.from({ length: 20 }, () => client.dial("endpoint:80")),
       );
-      agent.send(packets.data(2, ", and goes on"));
-      await until(() => heard === "still here, and goes on");
-      other.write("so does the client");
-      assert.equal(await agent.next(), 'DATA 2 "so does the client"');
+      // More than its own window, kernel buffers and the queue take.
+      for (let sent = 0; sent < 12 * MIB; sent += PIECE.length) agent.send(packets.data(1, PIECE));
+      const isStalledClosed = () => closedIds.includes("1");
+      const whileStalled = others.map(async (stream) => {
+        do await echo(stream, 1);
+        while (!isStalledClosed());
+      });
+      const dialsMeanwhile = async () => {
+        do {
+          const stream = await client.dial("endpoint:80");
+          await echo(stream, 1);
+          stream.end();
+          await once(stream, "close");
+        } while (!isStalledClosed());
+      };
+      await inTime("echoes and dials of others", Promise.all([...whileStalled, dialsMeanwhile()]));
+      const afterwards = others.map(async (stream) => {
+        await echo(stream, 2);
+        stream.end();
+        await once(stream, "close");
+      });
+      await inTime("echoes afterwards", Promise.all(afterwards));
+      const slowOnes = /reachback_server_connections_closed_total\{reason="slow_consumer"\} 1\b/;
+      assert.match(await scrape(server.healthPort), slowOnes);
     });
   }
 

@@ -34,6 +34,8 @@ export interface IssueOptions extends TestValidity {
   readonly sans?: readonly string[];
   /** @defaultValue both */
   readonly usage?: CertificateUsage;
+  /** Of a key of its own. @defaultValue 2048, of the key that all share */
+  readonly keyBits?: number;
 }
 
 /**
@@ -125,12 +127,14 @@ class LazyPki implements TestPki {
     return this.#store(createAuthority(commonName, validityOf(validity), newKeyPair()));
   }
 
-  issue({ ca, commonName = "test", sans = [], usage, ...validity }: IssueOptions): TestCertificate {
+  issue(options: IssueOptions): TestCertificate {
+    const { ca, commonName = "test", sans = [], usage, keyBits, ...validity } = options;
     this.#leafKeyPair ??= newKeyPair();
+    const keyPair = keyBits === undefined ? this.#leafKeyPair : newKeyPair(keyBits);
     const authority = { certPem: ca.cert, keyPem: ca.key };
     const usages = usage === undefined ? (["server", "client"] as const) : [usage];
     const request = { commonName, names: sans, usages, validity: validityOf(validity) };
-    return this.#store(issueCertificate(authority, request, this.#leafKeyPair));
+    return this.#store(issueCertificate(authority, request, keyPair));
   }
 
   #leaf(name: string, ca: TestCertificate, usage: CertificateUsage): TestCertificate {
@@ -163,9 +167,9 @@ function validityOf({ notBefore, notAfter }: TestValidity) {
   };
 }
 
-function newKeyPair(): RsaKeyPair {
+function newKeyPair(modulusLength = 2048): RsaKeyPair {
   const { publicKey, privateKey } = generateKeyPairSync("rsa", {
-    modulusLength: 2048,
+    modulusLength,
     publicKeyEncoding: { type: "spki", format: "pem" },
     privateKeyEncoding: { type: "pkcs8", format: "pem" },
   });

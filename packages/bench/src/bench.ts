@@ -96,6 +96,7 @@ async function runInWorkshop(
   return runScenarios({
     scenarios: options.scenarios,
     subjectIds: options.subjectIds,
+    referenceId: options.referenceId,
     plan: options.plan,
     material: { folder, certificates, children, cores, families },
     observer: progress,

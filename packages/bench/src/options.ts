@@ -11,6 +11,8 @@ import type { SubjectId } from "./subjects/subject.ts";
 export interface BenchOptions {
   readonly scenarios: readonly Scenario[];
   readonly subjectIds: readonly SubjectId[];
+  /** What ratios are to; `undefined` for what each scenario has. */
+  readonly referenceId: SubjectId | undefined;
   readonly plan: Plan;
   /** Whether the processes of both ends use all cores, instead of half of them each. */
   readonly endsShareCores: boolean;
@@ -42,7 +44,7 @@ export async function parseOptions(
   });
   if (text !== "") return { kind: "text", text };
 
-  const { quick, scenario, subject, rounds, scale } = given;
+  const { quick, scenario, subject, reference, rounds, scale } = given;
   if (given["peer-pids"] !== undefined && given["peer-socket"] === undefined) {
     throw new OptionsProblem("--peer-pids needs --peer-socket");
   }
@@ -50,13 +52,16 @@ export async function parseOptions(
     given["peer-socket"] === undefined
       ? undefined
       : { socketPath: given["peer-socket"], pids: pidsFrom(given["peer-pids"] ?? "") };
-  const subjectIds = chosen("--subject", subject, SUBJECT_IDS, (id) => id) ?? SUBJECT_IDS;
+  const subjectIds = (chosen("--subject", subject, SUBJECT_IDS, (id) => id) ?? SUBJECT_IDS).filter(
+    (id) => id !== "peer" || peer !== undefined,
+  );
   return {
     kind: "run",
     options: {
       scenarios:
         chosen("--scenario", scenario, SCENARIOS, ({ name }) => name) ?? defaultScenarios(quick),
-      subjectIds: subjectIds.filter((id) => id !== "peer" || peer !== undefined),
+      subjectIds,
+      referenceId: reference === undefined ? undefined : referenceFrom(reference, subjectIds),
       plan: planFrom(quick, rounds, scale),
       endsShareCores: given["share-cores"],
       peer,
@@ -86,6 +91,10 @@ function parser(version: string) {
     .option("subject", {
       ...listFlag(),
       describe: `Only this path; repeated or with commas: ${SUBJECT_IDS.join(", ")}`,
+    })
+    .option("reference", {
+      ...textFlag(),
+      describe: "The path that ratios are to, instead of what each scenario has",
     })
     .option("rounds", {
       ...textFlag(),
@@ -153,6 +162,12 @@ function chosen<Item>(
     throw new OptionsProblem(`${flag} ${name}: there is only ${known.join(", ")}`);
   }
   return all.filter((item) => wanted.has(nameOf(item)));
+}
+
+function referenceFrom(name: string, subjectIds: readonly SubjectId[]): SubjectId {
+  const id = subjectIds.find((subjectId) => subjectId === name);
+  if (id !== undefined) return id;
+  throw new OptionsProblem(`--reference ${name}: there is only ${subjectIds.join(", ")}`);
 }
 
 function planFrom(isQuick: boolean, rounds: string | undefined, scale: string | undefined): Plan {

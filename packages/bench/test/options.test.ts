@@ -70,6 +70,20 @@ describe("parseOptions", () => {
     assert.ok(options.subjectIds.includes("peer"));
   });
 
+  it("compares with another path that takes part, if told to", async () => {
+    assert.equal((await optionsOf()).referenceId, undefined);
+    assert.equal((await optionsOf("--reference=openssh")).referenceId, "openssh");
+    for (const argv of [
+      ["--reference=peer"],
+      ["--reference=nothing"],
+      ["--reference=relay", "--subject=direct,openssh"],
+    ]) {
+      await assert.rejects(parseOptions(argv, "1.2.3"), OptionsProblem, argv.join(" "));
+    }
+    const withPeer = await optionsOf("--peer-socket=/run/p.sock", "--reference=peer");
+    assert.equal(withPeer.referenceId, "peer");
+  });
+
   it("takes the last of a path that is given twice", async () => {
     const options = await optionsOf("--json=a", "--json=b", "--svg=c");
     assert.equal(options.jsonPath, "b");

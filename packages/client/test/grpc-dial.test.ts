@@ -231,6 +231,20 @@ describe("a dial through a gRPC frontend", () => {
     await assertNothingLeft(all);
   });
 
+  it("rejects when OpenSSL refuses the certificate, and tries again", async (t) => {
+    const pki = createTestPki();
+    const { certPath, keyPath } = pki.issue({ ca: pki.frontendCa, keyBits: 512 });
+    const tls = { ...tlsFiles(), certPath, keyPath };
+    const all = await setup(t, { transport: "tls" }, { tls });
+    for (let i = 0; i < 2; i++) {
+      await assert.rejects(all.client.dial(ENDPOINT), {
+        code: "ERR_SERVER_UNREACHABLE",
+        message: /^server 127\.0\.0\.1:\d+: tls: .*ee key too small/,
+      });
+    }
+    await assertNothingLeft(all);
+  });
+
   it("finds its answer, whatever bits its id has", async (t) => {
     const server = await startProxyServer(t);
     for (const id of [0, 5, 2 ** 53 - 1, 2n ** 53n, 2n ** 63n - 1n]) {

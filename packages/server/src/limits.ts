@@ -31,6 +31,12 @@ export const FRONTEND_HTTP2: Http2Limits = {
   writeHighWaterBytes: 256 * KIB,
 };
 
+/**
+ * What may wait for a peer that asks for answers without end, and does not read them. An answer takes ten times the
+ * memory of its 14 bytes.
+ */
+export const UNREAD_ANSWERS_BYTES = 4 * MIB;
+
 /** HTTP/2 between workers, a stream for each dial that is handed over. There is no way to bridge. */
 export const NEIGHBOUR_HTTP2: Http2Limits = { ...FRONTEND_HTTP2, streamWindowBytes: 256 * KIB };
 

@@ -66,7 +66,8 @@ export class CaseRun {
       }
       rounds++;
     }
-    const { id, title, metrics, referenceId } = this.#case;
+    const { id, title, metrics } = this.#case;
+    const referenceId = this.#request.referenceId ?? this.#case.referenceId;
     const present = this.#rows.filter(
       (row) => !this.#unavailable.has(row.id) || row.samples.some((sample) => sample !== undefined),
     );

@@ -16,6 +16,8 @@ export interface RunRequest {
   readonly scenarios: readonly Scenario[];
   /** Who takes part, of those that a case has. */
   readonly subjectIds: readonly SubjectId[];
+  /** What ratios are to; `undefined` for what each case has. */
+  readonly referenceId: SubjectId | undefined;
   readonly plan: Plan;
   readonly material: LabMaterial;
   readonly observer: RunObserver;

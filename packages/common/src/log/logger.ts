@@ -27,6 +27,7 @@ export type LogEvent =
   | "tunnel.duplicate"
   | "tunnel.draining"
   | "tunnel.surplus"
+  | "tunnel.unread"
   | "servers.found"
   | "servers.ignored"
   | "servers.lookup_failed"

@@ -122,11 +122,18 @@ export function connectSocket(options: ConnectOptions): Promise<Socket> {
       tcpSocket.off("end", onClose);
       phase = "tls";
       const alpnProtocols = options.alpnProtocols?.();
-      const secured = connectTls({
-        ...options.tls,
-        ...(alpnProtocols === undefined ? {} : { ALPNProtocols: [...alpnProtocols] }),
-        socket: tcpSocket,
-      });
+      let secured: TLSSocket;
+      try {
+        secured = connectTls({
+          ...options.tls,
+          ...(alpnProtocols === undefined ? {} : { ALPNProtocols: [...alpnProtocols] }),
+          socket: tcpSocket,
+        });
+      } catch (error) {
+        // A certificate or a key that OpenSSL refuses.
+        onError(error as Error);
+        return;
+      }
       tlsSocket = secured;
       rememberCarrier(secured, tcpSocket);
       secured.on("error", onError);

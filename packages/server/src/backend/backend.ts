@@ -1,7 +1,6 @@
 import { OK_STATUS, PacketType, TunnelFlows } from "@reachback/common";
 import type {
   AgentIdentifiers,
-  Carrier,
   CarrierHandler,
   ConnectionId,
   ControlPacket,
@@ -12,10 +11,12 @@ import type {
   FlowPorts,
   GrpcStatus,
   Random,
+  ServerCarrier,
 } from "@reachback/common";
 import type { Connection } from "../dial/connection.ts";
 import type { ConnectionPorts, ConnectionTunnel } from "../dial/connection.ts";
 import type { Candidate, Standing } from "./candidate.ts";
+import { UNREAD_ANSWERS_BYTES } from "../limits.ts";
 import { DialHealth } from "./dial-health.ts";
 
 /** What weighs as much as one dial that is waiting. */
@@ -49,7 +50,7 @@ export class Backend implements CarrierHandler, ConnectionTunnel, Candidate {
   readonly #ports: ConnectionPorts;
   readonly #random: Random;
   readonly #owner: BackendOwner;
-  #carrier: Carrier | undefined;
+  #carrier: ServerCarrier | undefined;
   #flows: TunnelFlows | undefined;
   #draining = false;
   /** Whether a packet has come since {@link listen}. */
@@ -82,7 +83,7 @@ export class Backend implements CarrierHandler, ConnectionTunnel, Candidate {
   }
 
   /** Give the backend the carrier of its tunnel, before anything else happens. */
-  attach(carrier: Carrier): void {
+  attach(carrier: ServerCarrier): void {
     this.#carrier = carrier;
     const hasCredit = this.#extensions.has("flow-control");
     const { limits, budget } = this.#flowPorts;
@@ -195,6 +196,7 @@ export class Backend implements CarrierHandler, ConnectionTunnel, Candidate {
         this.#dialDropped(packet.dialId);
         return;
       case PacketType.DRAIN:
+        if (this.#draining) return;
         this.#draining = true;
         this.#ports.logger.info("tunnel.draining", { agentId: this.agentId });
         this.#owner.backendDraining(this);
@@ -222,7 +224,7 @@ export class Backend implements CarrierHandler, ConnectionTunnel, Candidate {
       connection.receive(piece);
     } else if (connectionId !== 0 && first) {
       // Nobody wants it any more: the agent may close it.
-      this.send({ type: PacketType.CLOSE_REQ, connectionId });
+      this.#closeUnknown(connectionId);
     }
   }
 
@@ -253,9 +255,7 @@ export class Backend implements CarrierHandler, ConnectionTunnel, Candidate {
       this.#health.answeredLate();
       this.#ports.metrics.dialFailed("unrecognized_response");
       // A late success: nobody waits for it, and the agent must not keep it open.
-      if (packet.connectionId !== 0) {
-        this.send({ type: PacketType.CLOSE_REQ, connectionId: packet.connectionId });
-      }
+      if (packet.connectionId !== 0) this.#closeUnknown(packet.connectionId);
       return;
     }
     this.#health.answered();
@@ -266,6 +266,15 @@ export class Backend implements CarrierHandler, ConnectionTunnel, Candidate {
     } else {
       connection.dialed(packet.connectionId);
     }
+  }
+
+  /** Answer what names a connection that is not here; as often as an agent likes, provided that it reads. */
+  #closeUnknown(connectionId: ConnectionId): void {
+    this.send({ type: PacketType.CLOSE_REQ, connectionId });
+    const { queuedBytes = 0 } = this.#carrier ?? {};
+    if (queuedBytes <= UNREAD_ANSWERS_BYTES) return;
+    this.#ports.logger.warn("tunnel.unread", { agentId: this.agentId, queuedBytes });
+    this.#carrier?.reset();
   }
 
   #dialDropped(dialId: DialId): void {

@@ -210,6 +210,7 @@ export class Connection implements FlowOwner, HalfClosed {
     if (this.#state !== "open") return;
     this.#state = "closing";
     this.#closeReason ??= reason;
+    this.#watchHalfClosed();
     this.#sendCloseRequest();
   }
 

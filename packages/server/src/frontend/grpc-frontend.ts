@@ -22,7 +22,7 @@ import type {
 import type { CloseReason } from "../dial/close-reason.ts";
 import type { Connection } from "../dial/connection.ts";
 import type { DialBroker } from "../dial/dial-broker.ts";
-import { STUCK_MS } from "../limits.ts";
+import { STUCK_MS, UNREAD_ANSWERS_BYTES } from "../limits.ts";
 import type { ServerMetrics } from "../metrics.ts";
 import { ProxyEnd } from "./proxy-end.ts";
 import type { ProxyEndStream } from "./proxy-end.ts";
@@ -246,6 +246,7 @@ class ProxyStream implements CarrierHandler, ProxyEndStream {
   #closeRequest(connectionId: ConnectionId): void {
     if (!this.#hasDialed) {
       this.#sendClosed(connectionId, "backend uninitialized");
+      if ((this.#carrier?.queuedBytes ?? 0) > UNREAD_ANSWERS_BYTES) this.#carrier?.reset();
       return;
     }
     this.#deaf = true;

@@ -1,4 +1,4 @@
-import { PacketType, TunnelFlows } from "@reachback/common";
+import { GrpcCode, PacketType, TunnelFlows } from "@reachback/common";
 import type {
   Carrier,
   ConnectionId,
@@ -36,6 +36,8 @@ export class HandedDial implements GrpcClientHandler, ConnectionTunnel {
   /** What was sent before there was a carrier. */
   #early: ControlPacket[] = [];
   #isOver = false;
+  /** This end has failed: the stream's end must not look like the client's. */
+  #isLost = false;
 
   constructor(
     agentId: string,
@@ -68,7 +70,9 @@ export class HandedDial implements GrpcClientHandler, ConnectionTunnel {
 
   /** The neighbour is gone, or there is no way to it; or this server stops. */
   lost(reason: "agent_lost" | "shutdown"): void {
-    if (!this.#isOver) this.#connection.tunnelLost(reason);
+    if (this.#isOver) return;
+    this.#isLost = true;
+    this.#connection.tunnelLost(reason);
   }
 
   // ConnectionTunnel
@@ -86,7 +90,8 @@ export class HandedDial implements GrpcClientHandler, ConnectionTunnel {
   forget(): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.#carrier?.end();
+    if (this.#isLost) this.#carrier?.abort({ code: GrpcCode.CANCELLED, message: "lost" });
+    else this.#carrier?.end();
     // What still comes is dropped, but the neighbour must be able to get rid of it.
     this.#carrier?.resumeReading();
     this.#owner.over();

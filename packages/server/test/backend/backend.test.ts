@@ -4,6 +4,7 @@ import { OK_STATUS, PacketType } from "@reachback/common";
 import type { ControlPacket } from "@reachback/common";
 import { ManualClock, RecordingLogger, readExposition } from "@reachback/common/testing";
 import type { Connection } from "../../src/dial/connection.ts";
+import { UNREAD_ANSWERS_BYTES } from "../../src/limits.ts";
 import {
   CANCELLED,
   FakeFrontend,
@@ -102,7 +103,7 @@ describe("a connection, in each of its states", () => {
   const nothing: Effect = {};
   const CLOSE_RSP_LATE: Effect = { sent: [closeRequest(1)] };
 
-  /** The table of PROTOCOL.md, "States at the server". */
+  /** The tables of PROTOCOL.md, "States at the server", for an agent without extensions. */
   const EXPECTED: Record<State, Record<Event, Effect>> = {
     dialing: {
       "DIAL_RSP ok": { told: ["dialed 1"] },
@@ -309,6 +310,48 @@ describe("Backend", () => {
     backend.data(connectionId(9), Buffer.from("b"), false);
     backend.data(connectionId(9), Buffer.from("c"), true);
     assert.deepEqual(carrier.sent, [closeRequest(9), closeRequest(9)]);
+  });
+
+  it("ends the tunnel of an agent that asks for answers without end, and reads none", () => {
+    const unasked = [
+      ({ backend }: Pick<FakeAgent, "backend">) => {
+        backend.data(connectionId(9), Buffer.from("a"), true);
+      },
+      ({ backend }: Pick<FakeAgent, "backend">) => {
+        backend.control(dialed(9, 9));
+      },
+    ];
+    for (const ask of unasked) {
+      const logger = new RecordingLogger();
+      const agent = setup({ logger });
+      agent.carrier.queuedBytes = UNREAD_ANSWERS_BYTES;
+      ask(agent);
+      assert.equal(agent.carrier.isReset, false);
+      agent.carrier.queuedBytes++;
+      ask(agent);
+      assert.equal(agent.carrier.isReset, true);
+      assert.deepEqual(
+        logger.lines.map(({ event }) => event),
+        ["tunnel.unread"],
+      );
+    }
+  });
+
+  it("heeds an agent's DRAIN once, however often it comes", () => {
+    const logger = new RecordingLogger();
+    let draining = 0;
+    const owner = {
+      backendDraining: () => {
+        draining++;
+      },
+      backendLeaving: () => undefined,
+      backendClosed: () => undefined,
+    };
+    const { backend } = setup({ logger, owner });
+    for (let time = 0; time < 3; time++) backend.control({ type: PacketType.DRAIN });
+    assert.equal(draining, 1);
+    assert.equal(logger.lines.length, 1);
+    assert.equal(backend.standing, "draining");
   });
 
   it("reads the agent only while no frontend has more than it takes", () => {

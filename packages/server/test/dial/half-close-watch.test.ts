@@ -79,18 +79,35 @@ describe("silence of a half-closed connection", () => {
     await assertOver("half_close_timeout");
   });
 
-  it("is noticed where an upstream agent takes nothing of what a client has left", async () => {
-    const { clock, carrier, connection, sent, assertOver } = open({ extensions: [] });
-    carrier.hasRoom = false;
-    connection.send(Buffer.from("a"));
-    connection.send(Buffer.from("b"));
-    connection.abandon("client_closed");
+  it("is noticed as well when the client has asked for the close, and waits for the answer", async () => {
+    const { clock, connection, sent, told, fill, assertOver } = open();
+    fill(10);
+    connection.requestClose("client_closed");
     clock.advance(STUCK_MS - 1);
-    assert.equal(connection.isClosed, false);
+    assert.deepEqual(sent(), []);
     clock.advance(1);
-    assert.equal(sent().at(-1), "CLOSE_REQ");
+    assert.deepEqual(sent(), ['RESET "half-close timeout"']);
+    assert.deepEqual(told, ["closed half_close_timeout half-close timeout"]);
     await assertOver("half_close_timeout");
   });
+
+  for (const [how, close] of [
+    ["left", "abandon"],
+    ["closed", "requestClose"],
+  ] as const) {
+    it(`is noticed where an upstream agent takes nothing of what a client has ${how}`, async () => {
+      const { clock, carrier, connection, sent, assertOver } = open({ extensions: [] });
+      carrier.hasRoom = false;
+      connection.send(Buffer.from("a"));
+      connection.send(Buffer.from("b"));
+      connection[close]("client_closed");
+      clock.advance(STUCK_MS - 1);
+      assert.equal(connection.isClosed, false);
+      clock.advance(1);
+      assert.equal(sent().at(-1), "CLOSE_REQ");
+      await assertOver("half_close_timeout");
+    });
+  }
 
   it("is not the client's while the agent does not take what it has sent", async () => {
     const { clock, connection, sent, told, fin, fill, credit, assertOver } = open();

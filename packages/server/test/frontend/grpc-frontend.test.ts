@@ -5,7 +5,7 @@ import type { CarrierHandler, ControlPacket, Extension, GrpcMethod } from "@reac
 import { ManualClock } from "@reachback/common/testing";
 import type { DialBroker } from "../../src/dial/dial-broker.ts";
 import { GrpcFrontend } from "../../src/frontend/grpc-frontend.ts";
-import { STUCK_MS } from "../../src/limits.ts";
+import { STUCK_MS, UNREAD_ANSWERS_BYTES } from "../../src/limits.ts";
 import { ServerMetrics } from "../../src/metrics.ts";
 import {
   CANCELLED,
@@ -20,8 +20,8 @@ type Call = Parameters<GrpcMethod>[0];
 
 const HALF_CLOSE: readonly Extension[] = ["flow-control", "half-close"];
 
-/** A client's stream with an open connection, of id 1. */
-function open({ asked = "half-close", extensions = HALF_CLOSE } = {}) {
+/** A client's stream, on which nothing has been said. */
+function stream({ asked = "half-close", extensions = HALF_CLOSE } = {}) {
   const clock = new ManualClock();
   const agent = fakeAgent({ extensions, clock });
   const broker: Pick<DialBroker, "dial"> = {
@@ -46,19 +46,26 @@ function open({ asked = "half-close", extensions = HALF_CLOSE } = {}) {
   frontend.proxy(call as unknown as Call);
   assert.ok(handler);
   const client = handler;
+  const id = { connectionId: connectionId(1) };
+  const closeRequest: ControlPacket = { type: PacketType.CLOSE_REQ, ...id };
+  return { agent, client, carrier, clock, frontend, answer, id, closeRequest };
+}
+
+/** The same with an open connection, of id 1. */
+function open(options: Parameters<typeof stream>[0] = {}) {
+  const opened = stream(options);
+  const { agent, client, carrier, id } = opened;
   client.control({
     type: PacketType.DIAL_REQ,
     dialId: dialId(7),
     protocol: "tcp",
     address: "endpoint:80",
   });
-  const id = { connectionId: connectionId(1) };
   agent.backend.control({ type: PacketType.DIAL_RSP, dialId: dialId(7), ...id, error: "" });
   agent.carrier.sent.length = 0;
   carrier.sent.length = 0;
   const fin: ControlPacket = { type: PacketType.FINISH, ...id };
   const reset: ControlPacket = { type: PacketType.RESET, ...id, error: "failed" };
-  const closeRequest: ControlPacket = { type: PacketType.CLOSE_REQ, ...id };
   const closed = (error = ""): ControlPacket => ({ type: PacketType.CLOSE_RSP, ...id, error });
   /** The agent sends so much, and `carrier` keeps it. */
   const receive = (bytes: number) => {
@@ -70,10 +77,7 @@ function open({ asked = "half-close", extensions = HALF_CLOSE } = {}) {
     carrier.queuedBytes = leftBytes;
     client.sent();
   };
-  return {
-    ...{ agent, client, carrier, clock, frontend, answer, receive, takeUpTo },
-    ...{ id, fin, reset, closeRequest, closed },
-  };
+  return { ...opened, receive, takeUpTo, fin, reset, closed };
 }
 
 describe("a gRPC client that knows half-close", () => {
@@ -169,6 +173,24 @@ describe("a gRPC client that does not know half-close", () => {
     client.control(reset);
     assert.deepEqual(agent.carrier.sent, []);
     assert.equal(agent.endedCount(), 0);
+  });
+});
+
+describe("a gRPC client that closes what it has never dialed", () => {
+  it("is answered as upstream does, until so many answers wait that it cannot be reading", () => {
+    const { carrier, client, closeRequest } = stream();
+    carrier.queuedBytes = UNREAD_ANSWERS_BYTES;
+    client.control(closeRequest);
+    assert.equal(carrier.isReset, false);
+    carrier.queuedBytes++;
+    client.control(closeRequest);
+    assert.equal(carrier.isReset, true);
+    const answer = {
+      type: PacketType.CLOSE_RSP,
+      connectionId: connectionId(1),
+      error: "backend uninitialized",
+    };
+    assert.deepEqual(carrier.sent, [answer, answer]);
   });
 });
 

@@ -272,7 +272,10 @@ describe("a worker that stops", () => {
       "closed shutdown proxy server shutting down",
     ]);
     assert.deepEqual(pending.frontend.told, ["dialFailed agentLost"]);
+    // No CLOSE_REQ: the endpoint must not take what it got for all there was.
+    await agent.gets("RESET 1 client_lost");
     await agent.gets("DIAL_CLS 2");
+    assert.ok(!agent.received.includes("CLOSE_REQ 1"));
     await nothingIsLeft(world);
   });
 });
