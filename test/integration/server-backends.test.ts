@@ -1,14 +1,15 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
-import { connect as connectHttp2 } from "node:http2";
-import type { ClientHttp2Session, IncomingHttpHeaders } from "node:http2";
+import { connect as connectHttp2, constants } from "node:http2";
+import type { ClientHttp2Session, IncomingHttpHeaders, Settings } from "node:http2";
 import { connect } from "node:net";
 import { describe, it } from "node:test";
 import type { TestContext } from "node:test";
 import { startAgent, startEndpoint, startServer, statusOf, until } from "../support/cluster.ts";
 import type { TestServer } from "../support/cluster.ts";
 import { assertNothingLeft, valueOf, whatIsHeld } from "../support/gauges.ts";
+import { encodePacket } from "../support/grpc-oracle.ts";
 import { callAsAgent, connectAsAgent, openProxy, packets } from "../support/packet-stream.ts";
 import type { PacketStream } from "../support/packet-stream.ts";
 import { createTestPki } from "../support/pki.ts";
@@ -25,6 +26,20 @@ const golden = JSON.parse(
 };
 
 const hex = (text: string) => Buffer.from(text, "hex");
+
+/** Node's HTTP/2 to where agents connect. */
+function connectAgents(server: TestServer, settings: Settings = {}): ClientHttp2Session {
+  const pki = createTestPki();
+  return connectHttp2(`https://localhost:${server.agentPort}`, {
+    ca: pki.agentCa.cert,
+    cert: pki.agentClient.cert,
+    key: pki.agentClient.key,
+    lookup: (_name, _options, callback) => {
+      callback(null, [{ address: "127.0.0.1", family: 4 }]);
+    },
+    settings,
+  });
+}
 
 describe("two tunnels of one agent, with the same connection ids", () => {
   /** A client of one connection, through either frontend: what it says comes back with a prefix. */
@@ -252,15 +267,7 @@ describe("metadata of a tunnel", () => {
 
   it("headers and trailers are those recorded, seen by node:http2", async (t) => {
     const server = await startServer(t, { serverId: "srv-1", serverCount: 1 });
-    const pki = createTestPki();
-    const agents = connectHttp2(`https://localhost:${server.agentPort}`, {
-      ca: pki.agentCa.cert,
-      cert: pki.agentClient.cert,
-      key: pki.agentClient.key,
-      lookup: (_name, _options, callback) => {
-        callback(null, [{ address: "127.0.0.1", family: 4 }]);
-      },
-    });
+    const agents = connectAgents(server);
     const frontends = connectHttp2("http://localhost", {
       createConnection: () => connect(server.grpcPath),
     });
@@ -355,6 +362,36 @@ describe("packets from agents", () => {
       reason: "unrecognized_response",
     });
     assert.equal(unrecognized, 2);
+  });
+
+  it("that ask for answers without end, which the agent does not read, end its tunnel alone", async (t) => {
+    const { agent, frontend, server } = await open(t);
+    const agents = connectAgents(server, { initialWindowSize: 0 });
+    t.after(() => {
+      agents.destroy();
+    });
+    const greedy = agents.request({
+      ":method": "POST",
+      ":path": "/AgentService/Connect",
+      "content-type": "application/grpc",
+      te: "trailers",
+      agentid: "greedy",
+    });
+    greedy.on("error", () => undefined);
+    await once(greedy, "response");
+    const message = encodePacket(packets.data(9, "x"));
+    const prefix = Buffer.alloc(5);
+    prefix.writeUInt32BE(message.length, 1);
+    const asking = Buffer.concat([prefix, message]);
+    const flood = Buffer.alloc(64 * 1024 * asking.length, asking);
+    const ended = once(greedy, "close");
+    const keepOn = () => {
+      if (!greedy.closed) greedy.write(flood, keepOn);
+    };
+    keepOn();
+    await ended;
+    assert.equal(greedy.rstCode, constants.NGHTTP2_CANCEL);
+    await assertStillOpen(agent, frontend);
   });
 
   it("never reach a connection of another tunnel", async (t) => {
