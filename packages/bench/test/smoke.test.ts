@@ -182,6 +182,37 @@ describe("reachback-bench", { timeout: TIMEOUT_MS }, () => {
     );
   });
 
+  it("measures what others feel of a stalled reader and of a download, and of neither", async (t) => {
+    const { child, folder, temporary, output } = startBench(
+      t,
+      ...["--quick", "--scale=0.01", "--rounds=1", "--scenario=stalled,beside"],
+      ...["--subject=direct,relay,reachback", "--json=result.json", "--reference=relay"],
+    );
+    const [code] = (await once(child, "exit")) as [number];
+    assert.equal(code, 0, output());
+    await nothingLeft(temporary);
+
+    const report = JSON.parse(readFileSync(join(folder, "result.json"), "utf8")) as JsonReport;
+    assert.deepEqual(
+      report.cases.map(({ id, referenceId, rows }) => [id, referenceId, rows.map((row) => row.id)]),
+      [
+        ["stalled-download", "relay", ["relay", "reachback"]],
+        ["stalled-upload", "relay", ["relay", "reachback"]],
+        ["beside-download", "relay", ["direct", "relay", "reachback"]],
+      ],
+    );
+    for (const { id, metrics, rows } of report.cases) {
+      for (const row of rows) {
+        const measured = Object.keys(row.samples[0]!.values);
+        assert.deepEqual(
+          measured,
+          metrics.map((metric) => metric.id),
+          `${id} ${row.id}`,
+        );
+      }
+    }
+  });
+
   it("leaves nothing behind when it is interrupted", async (t) => {
     const { child, temporary } = startBench(t, "--scenario=bulk");
     while (processesOf(temporary).length < 6) {
