@@ -83,9 +83,6 @@ export const QUICK_PLAN: Plan = {
   warmUpMs: 100,
 };
 
-/** Until the first connections are through, with a TLS handshake each on a busy machine. */
-const MIN_DIALS_MS = 500;
-
 /** The same with less (or more) of everything but rounds and connections at once. */
 export function scaledPlan(plan: Plan, factor: number): Plan {
   const bytes = (value: number) => Math.max(1 * MIB, Math.round(value * factor));
@@ -94,7 +91,7 @@ export function scaledPlan(plan: Plan, factor: number): Plan {
     ...plan,
     bulkBytes: bytes(plan.bulkBytes),
     echoMs: ms(plan.echoMs),
-    dialsMs: Math.max(MIN_DIALS_MS, ms(plan.dialsMs)),
+    dialsMs: ms(plan.dialsMs),
     idleConnections: Math.max(10, Math.round(plan.idleConnections * factor)),
     idleSettleMs: ms(plan.idleSettleMs),
     stalledMs: ms(plan.stalledMs),

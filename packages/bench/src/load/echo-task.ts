@@ -27,8 +27,10 @@ class EchoRun {
   readonly #durationMs: number;
   readonly #echoes: readonly Echo[];
   readonly #latencies = new LatencyRecorder();
+  #startedAtMs = 0;
   #endsAtMs = 0;
   #count = 0;
+  #lastAnswerAtMs = 0;
   #failed = 0;
   #waiting = 0;
   #onAllAnswered: () => void = () => undefined;
@@ -40,7 +42,8 @@ class EchoRun {
   }
 
   async result(): Promise<TaskResult<"echo">> {
-    this.#endsAtMs = performance.now() + this.#durationMs;
+    this.#startedAtMs = performance.now();
+    this.#endsAtMs = this.#startedAtMs + this.#durationMs;
     for (const [index, echo] of this.#echoes.entries()) {
       // Spread over the pause, or they would all be due at the same time for ever.
       if (this.#pauseMs === 0) this.#ask(echo);
@@ -58,7 +61,7 @@ class EchoRun {
     }
     return {
       count: this.#count,
-      seconds: this.#durationMs / 1000,
+      seconds: (Math.max(this.#endsAtMs, this.#lastAnswerAtMs) - this.#startedAtMs) / 1000,
       failed: this.#failed,
       ...this.#latencies.summary(),
     };
@@ -68,8 +71,9 @@ class EchoRun {
     const nowMs = performance.now();
     this.#latencies.add(nowMs - sentAtMs);
     this.#waiting--;
+    this.#count++;
+    this.#lastAnswerAtMs = nowMs;
     if (nowMs < this.#endsAtMs) {
-      this.#count++;
       if (this.#pauseMs === 0) this.#ask(echo);
       else this.#askLater(echo, this.#pauseMs);
     } else if (this.#waiting === 0) {

@@ -30,6 +30,7 @@ export interface LoadTasks {
     };
     result: LatencySummary & {
       readonly count: number;
+      /** Until the last answer: what has been asked in time is waited for. */
       readonly seconds: number;
       /** Connections that were lost, or had no answer long after the end. */
       readonly failed: number;
@@ -51,6 +52,7 @@ export interface LoadTasks {
     };
     result: LatencySummary & {
       readonly count: number;
+      /** Until the end of the last: what has been dialed in time is waited for. */
       readonly seconds: number;
       readonly failed: number;
       /** Why the first that failed did. */
