@@ -1,9 +1,9 @@
 import type { CancelTimer, Clock } from "../clock.ts";
-import { SendQueue } from "../http2/send-queue.ts";
 import type { ConnectionId, ControlPacket } from "../packet/packet.ts";
 import { PacketType } from "../packet/packet.ts";
 import { PIECE_BYTES } from "../piece-bytes.ts";
 import { recycledMemory } from "../recycled-memory.ts";
+import { SendQueue } from "../send-queue.ts";
 import { ReceiveWindow } from "./receive-window.ts";
 import type { ReceiveWindowLimits } from "./receive-window.ts";
 import type { Sender } from "./round-robin.ts";

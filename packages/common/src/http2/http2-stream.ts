@@ -1,4 +1,5 @@
 import type { HeaderList } from "../hpack/header-list.ts";
+import { SendQueue } from "../send-queue.ts";
 import {
   FRAME_HEADER_BYTES,
   FrameFlag,
@@ -14,7 +15,6 @@ import { Http2ErrorCode } from "./http2-error.ts";
 import type { Http2Limits } from "./http2-limits.ts";
 import type { Http2StreamHandler, StreamClose } from "./http2-stream-handler.ts";
 import type { Outbox, SendingStream } from "./outbox.ts";
-import { SendQueue } from "./send-queue.ts";
 
 /** Who keeps the streams of a connection. */
 export interface StreamHost {

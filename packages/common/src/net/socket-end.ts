@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
 import type { CancelTimer, Clock } from "../clock.ts";
 import { PIECE_BYTES } from "../piece-bytes.ts";
-import { recycledMemory } from "../recycled-memory.ts";
+import { SendQueue } from "../send-queue.ts";
 import { readBorrowed } from "./borrowed-read.ts";
 import { waitingBytes } from "./direct-write.ts";
 import { endedByReset, peerHasGone, resetSocket } from "./socket-reset.ts";
@@ -84,8 +84,7 @@ export class SocketEnd {
   readonly #clock: Clock;
   readonly #handler: SocketEndHandler;
 
-  #queue: Buffer[] = [];
-  #queuedBytes = 0;
+  readonly #queue = new SendQueue();
   #inFlightBytes = 0;
   #batchBytes: number;
   /** When the batch in flight was given to the socket, if that has no room for it. */
@@ -130,15 +129,14 @@ export class SocketEnd {
 
   /** Bytes written that the kernel has not taken. */
   get queuedBytes(): number {
-    return this.#queuedBytes + this.#inFlightBytes;
+    return this.#queue.bytes + this.#inFlightBytes;
   }
 
   /** Queue bytes for the peer. The caller leaves them alone from now on. */
   write(piece: Buffer): void {
     if (this.#state !== "open" || this.#isFinishing || piece.length === 0) return;
-    this.#queuedBytes += piece.length;
     this.#queue.push(piece);
-    if (piece.length < GATHER_FROM_BYTES || this.#queuedBytes >= this.#batchBytes) {
+    if (piece.length < GATHER_FROM_BYTES || this.#queue.bytes >= this.#batchBytes) {
       this.#flush();
     } else if (this.#inFlightBytes === 0 && !this.#isFlushScheduled) {
       this.#isFlushScheduled = true;
@@ -221,7 +219,7 @@ export class SocketEnd {
   reset(): void {
     if (this.#state === "closed") return;
     this.#state = "resetting";
-    this.#dropQueue();
+    this.#queue.clear();
     resetSocket(this.#socket);
   }
 
@@ -256,11 +254,10 @@ export class SocketEnd {
 
   /** Hand the next batches to the socket once it has taken the last one, until one is not taken at once. */
   #flush(): void {
-    while (this.#inFlightBytes === 0 && this.#queue.length > 0) {
-      const batch = this.#nextBatch();
-      let bytes = 0;
-      for (const piece of batch) bytes += piece.length;
-      this.#queuedBytes -= bytes;
+    while (this.#inFlightBytes === 0 && this.#queue.bytes > 0) {
+      const bytes = this.#queue.wholeBytes(this.#batchBytes);
+      const batch: Buffer[] = [];
+      this.#queue.take(bytes, batch);
       this.#inFlightBytes = bytes;
       const outcome = writeTogether(this.#socket, batch, this.#written);
       this.#waitsSinceMs = outcome === "waits" ? this.#clock.now() : undefined;
@@ -278,25 +275,6 @@ export class SocketEnd {
       else if (this.#state === "closing" || this.#isFinishing) this.#socket.end();
     }
     this.#handler.taken(bytes);
-  }
-
-  #nextBatch(): readonly Buffer[] {
-    const queue = this.#queue;
-    const [first] = queue;
-    if (first !== undefined && first.length > this.#batchBytes) {
-      queue[0] = first.subarray(this.#batchBytes);
-      return [first.subarray(0, this.#batchBytes)];
-    }
-    let count = 0;
-    let bytes = 0;
-    for (const piece of queue) {
-      bytes += piece.length;
-      if (count > 0 && bytes > this.#batchBytes) break;
-      count++;
-    }
-    if (count < queue.length) return queue.splice(0, count);
-    this.#queue = [];
-    return queue;
   }
 
   /** Everything has left, the end included: the peer has a while to finish as well. */
@@ -341,16 +319,10 @@ export class SocketEnd {
 
   #closed(): void {
     this.#state = "closed";
-    this.#dropQueue();
+    this.#queue.clear();
     this.#cancelStallTimer?.();
     this.#tellFlushed(false);
     this.#handler.closed(this.#error);
-  }
-
-  #dropQueue(): void {
-    for (const piece of this.#queue) recycledMemory.release(piece);
-    this.#queue = [];
-    this.#queuedBytes = 0;
   }
 
   #tellFlushed(complete: boolean): void {

@@ -4,39 +4,100 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import fc from "fast-check";
-import { SendQueue } from "../../src/http2/send-queue.ts";
+import { recycledMemory } from "../src/recycled-memory.ts";
+import { JOINED_BEHIND, SMALL_BYTES, SendQueue } from "../src/send-queue.ts";
 
 setFlagsFromString("--expose-gc");
 const collectGarbage = runInNewContext("gc") as () => void;
 
+/** Sizes around what is joined, and that many buffers wait, are likely. */
 const step = fc.oneof(
-  fc.record({ push: fc.integer({ min: 0, max: 50 }) }),
-  fc.record({ takeShare: fc.double({ min: 0, max: 1, noNaN: true }) }),
+  { weight: 80, arbitrary: fc.record({ push: fc.integer({ min: 0, max: 50 }) }) },
+  { weight: 10, arbitrary: fc.record({ push: fc.integer({ min: 0, max: 2 * SMALL_BYTES }) }) },
+  { weight: 5, arbitrary: fc.record({ takeShare: fc.double({ min: 0, max: 0.2, noNaN: true }) }) },
+  { weight: 1, arbitrary: fc.record({ takeShare: fc.double({ min: 0, max: 1, noNaN: true }) }) },
 );
 
 describe("SendQueue", () => {
   it("gives out what was put in, in order, in any portions", () => {
     fc.assert(
-      fc.property(fc.array(step, { maxLength: 400 }), (steps) => {
-        const queue = new SendQueue();
-        let pushed = 0;
-        let taken = 0;
-        for (const next of steps) {
-          if ("push" in next) {
-            const bytes = Array.from({ length: next.push }, () => pushed++ & 0xff);
-            queue.push(Buffer.from(bytes));
-          } else {
-            const out: Buffer[] = [];
-            const wanted = Math.floor((pushed - taken) * next.takeShare);
-            queue.take(wanted, out);
-            const bytes = Buffer.concat(out);
-            assert.equal(bytes.length, wanted);
-            for (const byte of bytes) assert.equal(byte, taken++ & 0xff);
+      fc.property(
+        fc.boolean(),
+        fc.array(step, { maxLength: 300, size: "max" }),
+        (manyWait, steps) => {
+          const queue = new SendQueue();
+          let pushed = 0;
+          let taken = 0;
+          const out: Buffer[] = [];
+          const push = (bytes: number) => {
+            queue.push(Buffer.from(Array.from({ length: bytes }, () => pushed++ % 251)));
+          };
+          if (manyWait) for (let count = 0; count < JOINED_BEHIND; count++) push(1);
+          for (const next of steps) {
+            if ("push" in next) {
+              push(next.push);
+            } else {
+              const wanted = Math.floor((pushed - taken) * next.takeShare);
+              queue.take(wanted, out);
+              taken += wanted;
+            }
+            assert.equal(queue.bytes, pushed - taken);
           }
-          assert.equal(queue.bytes, pushed - taken);
-        }
-      }),
+          // Only now, when what is taken can have been written over.
+          const bytes = Buffer.concat(out);
+          assert.equal(bytes.length, taken);
+          assert.ok(bytes.every((byte, at) => byte === at % 251));
+        },
+      ),
     );
+  });
+
+  it("joins small buffers that wait behind many, so that few are held", () => {
+    const queue = new SendQueue();
+    const message = Buffer.from("message ");
+    for (let count = 0; count < 100_000; count++) queue.push(message);
+    const out: Buffer[] = [];
+    queue.take(queue.bytes, out);
+    assert.ok(out.length < JOINED_BEHIND + 100_000 / (SMALL_BYTES - 8), String(out.length));
+    assert.ok(Buffer.concat(out).equals(Buffer.alloc(800_000, message)));
+  });
+
+  it("leaves large buffers as they are, however many wait", () => {
+    const queue = new SendQueue();
+    const buffers = Array.from({ length: 4 * JOINED_BEHIND }, (_, at) =>
+      Buffer.alloc(at % 2 === 0 ? SMALL_BYTES : 1, at),
+    );
+    for (const buffer of buffers) queue.push(buffer);
+    const out: Buffer[] = [];
+    queue.take(queue.bytes, out);
+    assert.equal(out.length, buffers.length);
+    assert.ok(out.every((buffer, at) => buffer === buffers[at]));
+  });
+
+  it("releases what it has joined", () => {
+    const queue = new SendQueue();
+    for (let count = 0; count < JOINED_BEHIND; count++) queue.push(Buffer.alloc(SMALL_BYTES));
+    const block = recycledMemory.lend()!;
+    for (let at = 0; at < 8; at++) {
+      const kept = recycledMemory.keep(block.memory.subarray(at * 4096, (at + 1) * 4096));
+      recycledMemory.release(kept.subarray(100));
+      queue.push(kept.subarray(0, 100));
+    }
+    assert.ok(recycledMemory.isUnused(block));
+    recycledMemory.takeBack(block);
+  });
+
+  it("takes no part of a buffer where none has to be cut", () => {
+    const queue = new SendQueue();
+    for (const bytes of [600, 500, 20, 600]) queue.push(Buffer.alloc(bytes));
+    assert.equal(queue.wholeBytes(5_000), 1_720);
+    assert.equal(queue.wholeBytes(1_719), 1_120);
+    assert.equal(queue.wholeBytes(1_120), 1_120);
+    assert.equal(queue.wholeBytes(600), 600);
+    assert.equal(queue.wholeBytes(599), 599);
+    queue.take(599, []);
+    assert.equal(queue.wholeBytes(1_000), 521);
+    assert.equal(new SendQueue().wholeBytes(100), 0);
   });
 
   it("replaces a buffer, but none that has been taken, be it in part", () => {
@@ -45,7 +106,8 @@ describe("SendQueue", () => {
       queue.take(queue.bytes, out);
       return Buffer.concat(out).toString();
     };
-    const lengths = fc.array(fc.integer({ min: 1, max: 5 }), { minLength: 1, maxLength: 200 });
+    const length = fc.integer({ min: SMALL_BYTES, max: SMALL_BYTES + 5 });
+    const lengths = fc.array(length, { minLength: 1, maxLength: 400 });
     fc.assert(
       fc.property(lengths, fc.nat(), fc.nat(), fc.nat(), (bytes, whichSeed, takenSeed, more) => {
         const queue = new SendQueue();
