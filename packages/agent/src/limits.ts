@@ -7,12 +7,13 @@ const MIB = 1024 * KIB;
 
 /**
  * HTTP/2 towards servers. The stream's window is what an upstream peer may have under way: 16 MiB carry
- * 300 MB/s over 50 ms. Ours are given more, because credit bounds them. Frames hold a whole DATA
- * packet of 126 KiB, the largest that PROTOCOL.md has, with its head.
+ * 300 MB/s over 50 ms. Ours are given as much as the connection's window, because credit bounds them; that window
+ * is given back as bytes arrive, and bounds no memory. Frames hold a whole DATA packet of 126 KiB, the largest
+ * that PROTOCOL.md has, with its head.
  */
 export const SERVER_HTTP2: Http2Limits = {
   streamWindowBytes: 16 * MIB,
-  connectionWindowBytes: 64 * MIB,
+  connectionWindowBytes: 1024 * MIB,
   maxFrameBytes: 128 * KIB,
   maxStreams: 1,
   maxHeaderListBytes: 64 * KIB,

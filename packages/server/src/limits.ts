@@ -8,13 +8,14 @@ const MIB = 1024 * KIB;
 
 /**
  * HTTP/2 towards agents. The stream's window is what an upstream peer may have under way: 16 MiB carry
- * 300 MB/s over 50 ms. Ours are given more, because credit bounds them. Frames hold a whole DATA
- * packet of 126 KiB, the largest that PROTOCOL.md has, with its head. With 256 KiB that may wait
- * the sources of eight connections stopped and went on all the time: a twentieth more CPU for uploads, when pieces were half as large.
+ * 300 MB/s over 50 ms. Ours are given as much as the connection's window, because credit bounds them; that window
+ * is given back as bytes arrive, and bounds no memory. Frames hold a whole DATA packet of 126 KiB, the largest
+ * that PROTOCOL.md has, with its head. With 256 KiB that may wait the sources of eight connections stopped and went
+ * on all the time: a twentieth more CPU for uploads, when pieces were half as large.
  */
 export const AGENT_HTTP2: Http2Limits = {
   streamWindowBytes: 16 * MIB,
-  connectionWindowBytes: 64 * MIB,
+  connectionWindowBytes: 1024 * MIB,
   maxFrameBytes: 128 * KIB,
   maxStreams: 100,
   maxHeaderListBytes: 64 * KIB,
