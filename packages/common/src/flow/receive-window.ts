@@ -9,6 +9,13 @@ import type { WindowBudget } from "./window-budget.ts";
 const MAX_CREDIT_STEP_BYTES = 2048 * 1024;
 
 /**
+ * A sender that has stopped gets what is less than a step, too, if it is so much of one. Otherwise that stays behind
+ * round trip after round trip: with a little less than half of a window it is half a window that goes on, takes two
+ * round trips to be filled, and does not grow. Over 2 ms, 1 GiB went at 480 or 950 MiB/s, as it happened.
+ */
+const STOPPED_STEP_SHARE = 1 / 4;
+
+/**
  * Up to this a window grows whenever the line lay idle. On a fast machine that is three milliseconds,
  * about what the event loops at both ends take now and then. With twice as much, dials beside a download
  * take 7.8 ms instead of 7.0 on average, with a p99 of 20 ms instead of 16, and eight downloads cost a thirtieth
@@ -137,9 +144,11 @@ export class ReceiveWindow {
       this.#keepBudget(this.waitingBytes);
       return 0;
     }
-    if (this.#takenBytes === this.#receivedBytes && this.#senderIsStopped) this.#grow();
+    const isIdle = this.#takenBytes === this.#receivedBytes && this.#senderIsStopped;
+    if (isIdle) this.#grow();
     const creditBytes = this.#takenBytes + this.#windowBytes - this.#grantedBytes;
-    if (creditBytes < Math.min(this.#windowBytes / 2, MAX_CREDIT_STEP_BYTES)) return 0;
+    const stepBytes = Math.min(this.#windowBytes / 2, MAX_CREDIT_STEP_BYTES);
+    if (creditBytes < (isIdle ? stepBytes * STOPPED_STEP_SHARE : stepBytes)) return 0;
     this.#additions.push({ atBytes: this.#grantedBytes, atMs: this.#clock.now() });
     this.#grantedBytes += creditBytes;
     return creditBytes;

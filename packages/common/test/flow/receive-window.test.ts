@@ -21,6 +21,50 @@ describe("ReceiveWindow", () => {
     assert.equal(window.take(8 * KIB), 0);
   });
 
+  it("gives a sender that has stopped what is an eighth of the window, too, and not less", () => {
+    const limits = { initialBytes: 64 * KIB, maxBytes: 64 * KIB };
+    for (const { firstKib, creditKib } of [
+      { firstKib: 40, creditKib: 24 },
+      { firstKib: 56, creditKib: 8 },
+      { firstKib: 57, creditKib: 0 },
+    ]) {
+      const window = new ReceiveWindow(limits, unlimited(), new ManualClock());
+      window.receive(firstKib * KIB);
+      assert.equal(window.take(firstKib * KIB), firstKib * KIB);
+      window.receive((64 - firstKib) * KIB - 1);
+      assert.equal(window.take((64 - firstKib) * KIB - 1), 0);
+      window.receive(1);
+      assert.equal(window.take(1), creditKib * KIB);
+    }
+  });
+
+  it("lets a sender have seven eighths of the window under way, whatever it sent first", () => {
+    const windowBytes = 64 * KIB;
+    const limits = { initialBytes: windowBytes, maxBytes: windowBytes };
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: windowBytes }), (firstBytes) => {
+        const window = new ReceiveWindow(limits, unlimited(), new ManualClock());
+        /** One round trip: so much arrives in small pieces, each taken at once. Returns the credit. */
+        const roundTrip = (bytes: number): number => {
+          let creditBytes = 0;
+          for (let at = 0; at < bytes; at += KIB) {
+            const piece = Math.min(KIB, bytes - at);
+            assert.ok(window.receive(piece));
+            creditBytes += window.take(piece);
+          }
+          return creditBytes;
+        };
+        let sendableBytes = windowBytes - firstBytes + roundTrip(firstBytes);
+        let sentBytes = 0;
+        for (let i = 0; i < 10; i++) {
+          sentBytes += sendableBytes;
+          sendableBytes = roundTrip(sendableBytes);
+        }
+        assert.ok(sentBytes >= (10 * windowBytes * 7) / 8, `${sentBytes}`);
+      }),
+    );
+  });
+
   it("doubles when the sender ran out of credit and nothing waits here", () => {
     const budget = unlimited();
     const window = new ReceiveWindow(LIMITS, budget, new ManualClock());
